@@ -76,6 +76,19 @@ class ClusterView(Protocol):
         ...
 
 
+def ends_before(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, int]:
+    """The end of each partition's log, by agreement of all brokers where it seems to be before the offset.
+
+    A leader that was replaced without its knowledge answers with an end of before.
+
+    :param offsets: of readers, or of their group.
+    :raises KafkaAccessError: the brokers do not agree: see :meth:`ClusterView.confirmed_ends`.
+    """
+    ends = cluster.log_ends(sorted(offsets)) if offsets else {}
+    suspects = sorted(partition for partition, offset in offsets.items() if ends[partition] < offset)
+    return {**ends, **cluster.confirmed_ends(suspects)} if suspects else ends
+
+
 def known_topics(cluster: ClusterView, named: Iterable[str]) -> dict[str, int]:
     """Every topic that is not internal, and the existing topics of ``named``, with their numbers of partitions.
 

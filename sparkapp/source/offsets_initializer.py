@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from sparkapp.clients.cluster_view import ClusterView
+from sparkapp.clients.cluster_view import ClusterView, ends_before
 from sparkapp.model.errors import UndefinedOffset
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.event_reason import DriverEvent
@@ -142,13 +142,9 @@ class NamedStopsInitializer:
 def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, str]:
     """Offsets outside the log, each as text for a message. The log's end is a valid offset without a record.
 
-    :raises KafkaAccessError: an offset seems to be behind the end, and the brokers do not agree on the leader: see
-        :meth:`ClusterView.confirmed_ends`.
+    :raises KafkaAccessError: the brokers do not agree on an end: see :func:`ends_before`.
     """
-    first, end = cluster.earliest(offsets), cluster.log_ends(offsets)
-    behind = [partition for partition, offset in offsets.items() if offset > end[partition]]
-    if behind:  # The leader that was asked may have been replaced.
-        end = {**end, **cluster.confirmed_ends(behind)}
+    first, end = cluster.earliest(offsets), ends_before(offsets, cluster)
     return {
         partition: f"{partition} at {offset} (the log holds {first[partition]} to {end[partition]})"
         for partition, offset in sorted(offsets.items())

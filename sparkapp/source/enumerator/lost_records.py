@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 
-from sparkapp.clients.cluster_view import ClusterView
+from sparkapp.clients.cluster_view import ClusterView, ends_before
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import OnDataLoss
@@ -160,14 +160,10 @@ class LostRecords:
         Others are behind an open transaction. The client that committed the group's offset did not wait for it.
         The job reads them when the transaction has ended.
 
-        And a leader that was replaced without its knowledge answers with an end of before. So the end is asked for
-        again, of a leader on which all brokers agree. Where they do not, nothing is known, and the attempt ends.
-
         :param beyond: the next offset of each partition whose readable end is before it.
+        :raises KafkaAccessError: the brokers do not agree on an end, so nothing is known, and the attempt ends.
         """
-        ends = self._cluster.log_ends(sorted(beyond)) if beyond else {}
-        suspects = sorted(partition for partition, start in beyond.items() if ends[partition] < start)
-        ends = self._cluster.confirmed_ends(suspects) if suspects else {}
+        ends = ends_before(beyond, self._cluster)
         return {partition: end for partition, end in ends.items() if end < beyond[partition]}
 
     def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:

@@ -166,17 +166,17 @@ def test_a_read_is_believed_only_behind_a_write(ensemble):
 
 
 LISTED = ("listed last", "listed first")
-"""Where the row of the former coordinator comes among those of the id."""
+"""Whether a list has the replaced coordinator's row of an id first or last."""
 BEGIN = {
     "its first transaction": Subtask.begin_next,
     "its producer": Subtask.begin_next,
     "the producer before": Subtask.begin_elsewhere,
 }
-"""What the former coordinator knows of an id, and how the transaction begins that its successor knows."""
+"""What the replaced coordinator knows of an id. Its successor also knows a transaction that begins like this."""
 
 
 class Replaced(NamedTuple):
-    """What the former coordinator said while it was alone.
+    """What the replaced coordinator answered while it reached no other broker.
 
     :param answers: to a commit, by what it knows, and whether recovery had an outcome then.
     :param rows: of its list, by where they come later.
@@ -297,7 +297,7 @@ def rows_of(client, group):
 
 @pytest.mark.parametrize("listed", LISTED)
 def test_what_one_broker_lists_as_open_is_aborted_whatever_another_lists(ensemble, replaced, listed):
-    """No document names the transaction that began at the successor. The former lists the id as committed."""
+    """No document names the successor's transaction. The replaced coordinator lists the id as committed."""
     subtask = replaced.subtasks[listed]
     (row,) = rows = replaced.rows[listed]
     assert not row.state.open

@@ -41,6 +41,7 @@ class SubtaskLosses:
 
     def taken(self) -> set[int]:
         """The subtasks that were lost since the last call; called by a pace that knows their progress."""
+        # Not by replacing the set: the server's threads add to it meanwhile.
         return {self._new.pop() for _ in range(len(self._new))}
 
     def require_few(self) -> None:

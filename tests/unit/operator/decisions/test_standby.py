@@ -501,6 +501,16 @@ async def test_a_standby_whose_pod_cannot_be_created_is_done_without(monkeypatch
     assert len(operator_fixture.drivers) == 1
 
 
+async def due(monkeypatch: pytest.MonkeyPatch, *, left: int = 0, lost: int = 0) -> tuple[OperatorFixture, Fault]:
+    """A job whose standby is due now, and a fault of the next creations of pods."""
+    operator_fixture = OperatorFixture(**STANDBY)
+    await operator_fixture.run()
+    fault = Fault(operator_fixture, monkeypatch, "Pod")
+    fault.left, fault.lost = left, lost
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    return operator_fixture, fault
+
+
 async def fails_once(operator_fixture: OperatorFixture, fault: Fault) -> None:
     """The next creation fails; afterwards its claim is old enough for the next try."""
     fault.left = 1
@@ -512,11 +522,7 @@ async def fails_once(operator_fixture: OperatorFixture, fault: Fault) -> None:
 
 async def test_failures_with_a_standby_in_between_are_not_consecutive(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to its creation was lost, so only its pod says that it succeeded."""
-    operator_fixture = OperatorFixture(**STANDBY)
-    await operator_fixture.run()
-    fault = Fault(operator_fixture, monkeypatch, "Pod")
-    fault.lost = 1
-    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    operator_fixture, fault = await due(monkeypatch, lost=1)
     await operator_fixture.settle()
     prepared(operator_fixture, 2)
     await operator_fixture.look(3)
@@ -543,11 +549,7 @@ async def test_the_lost_answer_to_an_attempts_start_does_not_count_against_its_s
 
 
 async def test_a_standby_that_failed_twice_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    operator_fixture = OperatorFixture(**STANDBY)
-    await operator_fixture.run()
-    fault = Fault(operator_fixture, monkeypatch, "Pod")
-    fault.left = 2
-    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    operator_fixture, fault = await due(monkeypatch, left=2)
     await operator_fixture.look()
     claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-2-job"]
     claim["metadata"]["creationTimestamp"] = format_time(operator_fixture.now)
@@ -577,11 +579,7 @@ async def test_a_refusal_lasts_as_long_as_the_driver() -> None:
 
 
 async def test_a_standby_that_exists_after_two_failures_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    operator_fixture = OperatorFixture(**STANDBY)
-    await operator_fixture.run()
-    fault = Fault(operator_fixture, monkeypatch, "Pod")
-    fault.left = fault.lost = 1
-    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    operator_fixture, fault = await due(monkeypatch, left=1, lost=1)
     await operator_fixture.settle()
     operator_fixture.wait(AWAIT_CLAIMANT + 1)
     await operator_fixture.settle()
