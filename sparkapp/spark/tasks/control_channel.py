@@ -137,8 +137,8 @@ def connection_of(connected: socket.socket, silence: float) -> Connection[Any, A
     return Connection(connected.detach())
 
 
-def hang_up(connection: Connection[Any, Any], what: int = socket.SHUT_RDWR) -> None:
-    """Ends a connection that another thread reads, and that thread's wait. A close alone would not wake it."""
+def hang_up(connection: Connection[Any, Any] | socket.socket, what: int = socket.SHUT_RDWR) -> None:
+    """Ends a connection or listener that another thread reads, and that wait. A close alone would not wake it."""
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(what)
 

@@ -79,9 +79,9 @@ class Adoptions:
         """Subtasks that do the work of others."""
         return set(self._adopters.values())
 
-    def adopter_of(self, subtask: int) -> int | None:
-        """The subtask that does its present work; None where it does so itself."""
-        return self._adopters.get(subtask)
+    def writer_of(self, subtask: int) -> int:
+        """The subtask that does its present work: its adopter, or itself."""
+        return self._adopters.get(subtask, subtask)
 
     def lose(self, subtask: int) -> tuple[int, ...]:
         """The connection of a subtask ended; returns the subtasks that it had adopted."""

@@ -52,9 +52,9 @@ class ControlServer:
 
     def __init__(self, host: str, *, silence: float = SUBTASK_SILENCE_SECONDS) -> None:
         self._key = secrets.token_bytes(32)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, 0), family=family, backlog=128)
+        self._listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._lock = threading.Lock()
+        self._open: set[Connection[Any, Any]] = set()
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._ending: dict[Connection[Any, Any], int] = {}
         self._unconfirmed: dict[Connection[Any, Any], int] = {}
@@ -69,7 +69,8 @@ class ControlServer:
         self._first_wave: dict[int, int] = {}
         self._is_stopping = self._is_closed = False
         self.address = Address(host, self._listener.getsockname()[1], self._key)
-        threading.Thread(target=self._accept, name="subtasks", daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, name="subtasks", daemon=True)
+        self._acceptor.start()
         self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
         self._beats.start()
 
@@ -85,8 +86,7 @@ class ControlServer:
         with self._lock:
             for subtask in work.keys() & self._unanswered.keys():
                 self._unanswered[subtask] = work[subtask]
-                adopter = self._adoptions.adopter_of(subtask)
-                send(self._connections.get(subtask if adopter is None else adopter), encode_barrier(checkpoint_id))
+                send(self._connections.get(self._adoptions.writer_of(subtask)), encode_barrier(checkpoint_id))
 
     def tell(self, subtask: int, order: InstanceOrder) -> None:
         """Sends an order of the local pace, if the subtask is connected: a new task begins by a report."""
@@ -111,10 +111,9 @@ class ControlServer:
     def end(self, subtasks: Collection[int], *, wave: int) -> bool:
         """Asks the tasks of these subtasks to end, also those that connect later; called when the job is rescaled.
 
-        Asks nobody and returns False while one of them does the work of another.
-
         :param subtasks: that have no work of their own.
         :param wave: the first wave whose tasks are not to end. A task of an earlier wave that Spark starts again ends.
+        :returns: False, and nobody is asked, while one of them does the work of another.
         """
         with self._lock:
             if not self._adoptions.adopters.isdisjoint(subtasks):
@@ -155,8 +154,7 @@ class ControlServer:
     def awaits_end(self) -> bool:
         """Whether one of their connections stands, so that the answer may still come, or an answer waits here."""
         with self._lock:
-            stands = any(not connection.closed for connection in self._unconfirmed)
-        return stands or not self._answers.empty()
+            return any(not connection.closed for connection in self._unconfirmed) or not self._answers.empty()
 
     @property
     def writers(self) -> set[int]:
@@ -190,14 +188,14 @@ class ControlServer:
         self._answers.put(None)
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections, also those that have proven nothing yet."""
         self._is_closed = True
         self._beats.close()
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        hang_up(self._listener)  # wakes the thread that accepts
         self._listener.close()
+        self._acceptor.join()  # from now on no connection is added
         with self._lock:
-            for connection in (*self._connections.values(), *self._ending):
+            for connection in self._open:
                 hang_up(connection)
 
     def _beat(self) -> None:
@@ -217,6 +215,8 @@ class ControlServer:
                     time.sleep(0.1)
                 continue
             connection = connection_of(accepted, self._silence)
+            with self._lock:
+                self._open.add(connection)
             threading.Thread(target=self._serve, args=(connection,), name="subtask", daemon=True).start()
 
     def _serve(self, connection: Connection[Any, Any]) -> None:
@@ -254,18 +254,17 @@ class ControlServer:
             self._adoptions.connect(subtask)
             self._connections[subtask] = connection
             LOG.info("subtask %d is connected", subtask)
-            if (work := self._unanswered.get(subtask)) is not None and self._adoptions.adopter_of(subtask) is None:
+            if (work := self._unanswered.get(subtask)) is not None and self._adoptions.writer_of(subtask) == subtask:
                 send(connection, encode_work(work.again()))
 
     def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
         with self._lock:
             worker, subtask = subtask, int(body.get("subtask", subtask))
-            adopter = self._adoptions.adopter_of(subtask)
             if "stopped" in body:
                 # Its process has the records. A task that connected later can tell nothing about them.
                 if self._unconfirmed.pop(connection, None) is None:
                     return
-            elif self._connections.get(worker) is connection and worker == (subtask if adopter is None else adopter):
+            elif self._connections.get(worker) is connection and worker == self._adoptions.writer_of(subtask):
                 self._adoptions.end(subtask)
                 self._unanswered.pop(subtask, None)
             else:
@@ -289,6 +288,7 @@ class ControlServer:
             self._ending.pop(connection, None)
             if not self._is_stopping:
                 self._unconfirmed.pop(connection, None)
+            self._open.remove(connection)
             connection.close()
 
     def _lose(self, subtask: int, *, asked: bool = False) -> None:

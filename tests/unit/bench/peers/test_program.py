@@ -12,12 +12,12 @@ from bench.peers.process_usage import watch
 from bench.peers.program import Program, ProgramFailed, Task
 from bench.peers.workload import Shape
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from tests.support.patience import PATIENCE
 
 TASK = Task(
     bootstrap="broker:9092", source="in", sink="out", records=7, delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
     parallelism=2, interval_millis=1000, shape=Shape.COPY, options={"linger-millis": "0"},
 )  # fmt: skip
-SECONDS = 60.0
 ECHO = """
 import sys
 from bench.peers.programs.task_lines import serve
@@ -61,19 +61,19 @@ def test_a_program_answers_task_after_task(start: Callable[[str], Program]) -> N
     program = start(ECHO)
     for moment in ("1.5", "2.5"):
         program.begin(task(1, moment))
-        assert program.answer(SECONDS) == float(moment)
+        assert program.answer(PATIENCE) == float(moment)
     program.begin(task(0, "3.5"))
     program.stop()
-    assert program.answer(SECONDS) == 3.5
+    assert program.answer(PATIENCE) == 3.5
 
 
 def test_a_program_that_fails_names_its_last_messages(start: Callable[[str], Program]) -> None:
     program = start(ECHO)
     program.begin(task(1, "soon"))
     with pytest.raises(ProgramFailed, match=r"echo .*could not convert string to float: 'soon'"):
-        program.answer(SECONDS)
+        program.answer(PATIENCE)
     with pytest.raises(ProgramFailed, match=r"ended with status 1|did not answer"):
-        program.answer(SECONDS)
+        program.answer(PATIENCE)
 
 
 def test_a_program_that_says_nothing_fails_by_time(start: Callable[[str], Program]) -> None:
@@ -99,7 +99,7 @@ def test_usage_is_of_the_program_and_its_descendants(start: Callable[[str], Prog
     )
     program = start(code)
     with watch(program.session) as usage:
-        program.answer(SECONDS)
+        program.answer(PATIENCE)
     assert usage.cpu_seconds >= 0.3
     assert usage.peak_bytes >= 50_000_000
     with watch(program.session) as idle:

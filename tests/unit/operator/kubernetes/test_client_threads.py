@@ -15,6 +15,7 @@ from kafkasparkjob_operator import runtime
 from kafkasparkjob_operator.kubernetes.client import KubeCluster
 from kafkasparkjob_operator.kubernetes.port import NotLeading
 from kafkasparkjob_operator.settings import Settings
+from tests.support.patience import PATIENCE
 
 POD = {"kind": "Pod", "metadata": {"namespace": "team", "name": "x"}}
 
@@ -28,7 +29,7 @@ class SlowServer:
 
     def request(self, method: str, url: str, **_: Any) -> Any:
         self.sent.append(f"{method} {url.rsplit('/', maxsplit=1)[-1]}")
-        self.answers.wait(10)
+        self.answers.wait(PATIENCE)
         return SimpleNamespace(status=200, data=b'{"metadata": {"namespace": "team", "name": "x"}}')
 
     def clear(self) -> None:

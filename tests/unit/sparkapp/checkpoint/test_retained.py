@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.checkpoint import retained as module
 from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
@@ -18,8 +19,15 @@ from sparkapp.model.errors import CheckpointStoreUnavailable
 from sparkapp.model.job.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
+from tests.support.patience import PATIENCE
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a retainer waits for its last write, also on a machine that stands still meanwhile."""
+    monkeypatch.setattr(module, "_CLOSE_SECONDS", PATIENCE)
 
 
 def document(number, *, seconds=0, uid="uid", **changes):
@@ -156,7 +164,7 @@ def test_a_failure_is_reported_once_and_tried_again_an_interval_later(reads):
         broken.seen.clear()
         retainer.offer(document(number, seconds=seconds))
         if number != 2:
-            assert broken.seen.wait(10)
+            assert broken.seen.wait(PATIENCE)
     retainer.close()
     assert broken.asked == 2
     assert [reason for reason, _ in events] == ["CheckpointNotKept"]
@@ -173,7 +181,7 @@ class Slow(MemoryRetainedStore):
 
     def change(self, put, drop):
         self.begun.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(PATIENCE)
         super().change(put, drop)
 
 
@@ -181,7 +189,7 @@ def test_checkpoints_continue_while_one_is_being_written_and_the_newest_is_kept_
     slow = Slow()
     retainer = CheckpointRetainer(slow, job_uid="uid", retention=Retention(), latest=0, tell=lambda *_: None)
     retainer.offer(document(1))
-    assert slow.begun.wait(10)
+    assert slow.begun.wait(PATIENCE)
     for number in range(2, 100):
         retainer.offer(document(number, seconds=60 * number))
     assert kept(slow) == [], "98 checkpoints were offered while the first one's write waited"

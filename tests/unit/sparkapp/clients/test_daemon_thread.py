@@ -8,6 +8,7 @@ import time
 import pytest
 
 from sparkapp.clients.daemon_thread import PeriodicThread
+from tests.support.patience import PATIENCE
 
 TICK = 0.001
 
@@ -21,9 +22,9 @@ def test_a_call_that_raises_is_logged_and_followed_by_the_next_one(caplog: pytes
             raise RuntimeError("the first one")
         again.set()
 
-    thread = PeriodicThread(call, name="clock", interval=TICK)
+    thread = PeriodicThread(call, name="clock", interval=TICK, patience=PATIENCE)
     thread.start()
-    assert again.wait(10)
+    assert again.wait(PATIENCE)
     thread.close()
     assert (calls[0].name, calls[0].daemon) == ("clock", True)
     assert ("clock failed" in caplog.text, "the first one" in caplog.text) == (True, True)
@@ -37,9 +38,9 @@ def test_the_end_waits_for_the_call_under_way_and_none_begins_after_it() -> None
         time.sleep(0.05)
         ended.append(1)
 
-    thread = PeriodicThread(call, name="clock", interval=TICK)
+    thread = PeriodicThread(call, name="clock", interval=TICK, patience=PATIENCE)
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE)
     thread.close()
     assert ended
     count = len(ended)
@@ -52,11 +53,11 @@ def test_a_call_that_hangs_is_given_up_at_the_end(caplog: pytest.LogCaptureFixtu
 
     def call() -> None:
         begun.set()
-        free.wait(10)
+        free.wait(PATIENCE)
 
     thread = PeriodicThread(call, name="clock", interval=TICK, patience=0.01)
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE)
     thread.close()
     assert "clock did not end in time" in caplog.text
     free.set()
@@ -71,9 +72,9 @@ def test_a_call_may_end_its_own_thread() -> None:
         thread.close()
         ended.set()
 
-    thread = PeriodicThread(call, name="clock", interval=TICK)
+    thread = PeriodicThread(call, name="clock", interval=TICK, patience=PATIENCE)
     thread.start()
-    assert ended.wait(10)
+    assert ended.wait(PATIENCE)
     time.sleep(0.05)
     assert calls == [1]
 

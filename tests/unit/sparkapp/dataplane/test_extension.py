@@ -15,6 +15,7 @@ from sparkapp.dataplane import reader
 from sparkapp.dataplane.native.consumer import NativeConsumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
+from tests.support.patience import PATIENCE
 
 _kafka_arrow = pytest.importorskip("sparkapp.dataplane.native._kafka_arrow")
 
@@ -99,7 +100,7 @@ def test_a_wait_for_records_can_be_interrupted_by_another_thread() -> None:
     waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
     waiting.start()
     consumer.interrupt()
-    waiting.join(60)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     assert consumer.gather(0, 1, 1, hours, hours, False) == (0, [], False, 1), "so is every later wait"
     consumer.close()
@@ -113,14 +114,14 @@ def test_a_wait_for_records_can_be_ended_once_by_another_thread() -> None:
     waiting = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
     waiting.start()
     consumer.wake()
-    waiting.join(60)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     waits = threading.Thread(target=consumer.gather, args=(0, 1, 1, hours, hours, False))
     waits.start()
     waits.join(0.2)
     assert waits.is_alive(), "the next one waits"
     consumer.wake()
-    waits.join(60)
+    waits.join(PATIENCE)
     consumer.wake()
     assert consumer.gather(0, 1, 1, hours, hours, False) == (0, [], False, 1), "a call before the wait counts, too"
     consumer.close()

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.dataplane.interface import GivenUp
 from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, TlsFailed, TransactionFenced
@@ -15,6 +16,7 @@ from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers import preparation
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
+from tests.support.patience import PATIENCE, until
 
 
 class Producer:
@@ -36,7 +38,7 @@ class Producer:
             self._call("init")
             if self.coordinator.slice is None:
                 break
-            self.coordinator.slice.wait(10)
+            self.coordinator.slice.wait(PATIENCE)
         self.coordinator.epoch += 1
         self.coordinator.state = TransactionState.EMPTY
 
@@ -70,7 +72,7 @@ class Coordinator:
 
     def describe(self, ids):
         self.calls.append("describe")
-        self.answers.wait(10)
+        self.answers.wait(PATIENCE)
         if self.state is None:
             return {}
         return {
@@ -260,27 +262,25 @@ def test_a_pre_committed_transaction_keeps_the_producer_that_is_opened_ahead(poo
 def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     opened = threading.Event()
     open_producer = pool._open
-    pool._open = lambda config: opened.wait(10) and open_producer(config)
+    pool._open = lambda config: opened.wait(PATIENCE) and open_producer(config)
     pool.prepare("p-0")
-    threading.Timer(0.05, opened.set).start()
     end(pool)
+    opened.set()
     assert pool.live == 0
     await_calls(coordinator, 2)
     assert coordinator.calls == ["open", "close"], "nobody is fenced for what is not needed"
 
 
 def await_calls(coordinator, count):
-    deadline = time.monotonic() + 10
-    while len(coordinator.calls) < count:
-        assert time.monotonic() < deadline, coordinator.calls
-        time.sleep(0.001)
+    until(lambda: len(coordinator.calls) >= count)
 
 
 def test_what_a_task_did_not_need_is_over_when_the_task_is(pool, coordinator):
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
     await_calls(coordinator, 2)
-    threading.Timer(0.05, coordinator.slice.set).start()
+    given_up = pool._preparing._given_up
+    run_in_background(lambda: given_up.wait(PATIENCE) and coordinator.slice.set(), name="slice")
     pool.give_up()
     assert coordinator.calls == ["open", "init", "close"], "the slice under way has ended, none began after it"
     assert pool.live == 0
@@ -312,13 +312,10 @@ def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coord
     coordinator.answers.clear()
     pool.prepare("p-0")
     await_calls(coordinator, 3)
-    started = time.monotonic()
-    pool.prepare("p-1")
-    assert time.monotonic() - started < 5
+    run_in_background(lambda: pool.prepare("p-1"), name="next-task").result(timeout=PATIENCE / 2)
     coordinator.answers.set()
     assert pool.begin("p-1").transactional_id == "p-1"
-    while coordinator.calls.count("close") < 1:
-        time.sleep(0.001)
+    until(lambda: coordinator.calls.count("close") >= 1)
     assert coordinator.calls.count("close") == 1, "what came too late is closed"
     assert coordinator.calls.count("open") == 2, "and nothing is opened in its place"
     assert set(pool._entries) == {"p-1"}
@@ -430,8 +427,7 @@ def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_
     if again == "prepare":
         pool.prepare("p-0")
     assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
-    while coordinator.calls.count("close") < 1:
-        time.sleep(0.001)
+    until(lambda: coordinator.calls.count("close") >= 1)
     assert sorted(coordinator.calls) == ["begin", "close", "commit", "describe", "init", "open"]
     assert pool.live == 1
 

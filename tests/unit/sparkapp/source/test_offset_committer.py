@@ -16,6 +16,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.source import offset_committer, plain_offsets
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.plain_offsets import PlainOffsets
+from tests.support.patience import PATIENCE
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -33,7 +34,7 @@ class StandInSender:
     def send(self, offsets: Mapping[TopicPartition, int], mark: str) -> dict[TopicPartition, Refusal]:
         self.requests.append(dict(offsets))
         self.begun.release()
-        assert self.gate.acquire(timeout=10)
+        assert self.gate.acquire(timeout=PATIENCE)
         if self.defect is not None:
             raise self.defect
         return {one: refusal for one, refusal in self.refused.items() if one in offsets}
@@ -102,7 +103,7 @@ def refusal(error: KafkaAccessError | None = None, *, is_gone: bool = False) -> 
 def test_S37_newer_offsets_replace_those_that_wait(committer: Committing) -> None:
     one, sender, heard = committer
     one.commit({A0: 1})
-    assert sender.begun.acquire(timeout=10)
+    assert sender.begun.acquire(timeout=PATIENCE)
     one.commit({A0: 2, A1: 7})
     one.commit({A0: 3})
     assert not one.drain(0.05), "one is under way, others wait"
@@ -163,11 +164,11 @@ def test_a_withdrawal_waits_for_offsets_that_wait(committer: Committing) -> None
     """They may be the only sign of a checkpoint whose transactions have no offsets."""
     one, sender, _ = committer
     one.commit({A0: 1})
-    assert sender.begun.acquire(timeout=10)
+    assert sender.begun.acquire(timeout=PATIENCE)
     one.commit({A0: 2, A1: 7})
     assert not one.withdraw([A0], 0.05), "a commit is under way, another one waits"
     sender.gate.release()
-    assert sender.begun.acquire(timeout=10)
+    assert sender.begun.acquire(timeout=PATIENCE)
     assert not one.withdraw([A0], 0.05), "the second one is under way"
     sender.gate.release()
     assert one.withdraw([A0], 10)

@@ -19,11 +19,11 @@ import pytest
 
 from sparkapp.source.formats.avro_bounds import check_of
 from sparkapp.source.formats.registered_records import BadRecord
+from tests.support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[5]
 MEMORY = 3 << 30
 """Address space of the process, most of it pyarrow's libraries."""
-SECONDS = 60
 MEBIBYTE = 1 << 20
 
 PROGRAM = """
@@ -137,7 +137,7 @@ def outcome(folder: Path, schema: str, poison: bytes, reader: Any) -> tuple[list
         str(folder / "poison"),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=SECONDS, check=False, env={"PYTHONPATH": str(REPOSITORY)}
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={"PYTHONPATH": str(REPOSITORY)}
     )
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
     column, errors = json.loads(done.stdout)

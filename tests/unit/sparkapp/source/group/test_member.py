@@ -23,6 +23,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.jobs.commit_counter import CommitCounter
+from tests.support.patience import PATIENCE
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -115,7 +116,7 @@ class Setting:
         self.await_(lambda: bool(self.membership.take()), "not assigned")
 
     def await_(self, what: Callable[[], bool], why: str) -> None:
-        deadline = Deadline.after(20)
+        deadline = Deadline.after(PATIENCE)
         while not what():
             assert not deadline.expired, why
             time.sleep(0.005)

@@ -18,6 +18,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offsets_initializer import CommittedOffsetsInitializer
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.jobs.commit_counter import CommitCounter
+from tests.support.patience import PATIENCE
 
 NO_RESET = CommittedOffsetsInitializer(ResetStrategy.FAIL)
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
@@ -107,7 +108,7 @@ def test_a_revocation_waits_for_the_checkpoint_under_way_and_its_offsets() -> No
     group.commit({A0: 10})
     assert not done
     assert group.complete([split(A0, 7, 10), split(A1, 0, 0)]) == {A0: 10, A1: 0}
-    thread.join(30)
+    thread.join(PATIENCE)
     assert done == [True]
     assert group.due()[A0] == 10
     group.committed({A0: 10})

@@ -19,6 +19,7 @@ import pytest
 
 from sparkapp.spark.launch.fork_server import ForkServer
 from sparkapp.spark.launch.forked_python import SOCKET
+from tests.support.patience import PATIENCE
 
 DRIVER = """
 import sys, threading
@@ -72,7 +73,7 @@ class Driver:
         self.process.stdin.flush()
 
     def end(self) -> None:
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +96,8 @@ def command(driver: Driver, *arguments: str) -> list[str]:
 
 def run(driver: Driver, modules: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(driver, "-m", "probe", *arguments), input=text, capture_output=True, text=True, timeout=60, check=False,
-        env={"PYTHONPATH": str(modules), "WORD": "süß"},
+        command(driver, "-m", "probe", *arguments), input=text, capture_output=True, text=True, timeout=PATIENCE,
+        check=False, env={"PYTHONPATH": str(modules), "WORD": "süß"},
     )  # fmt: skip
 
 
@@ -132,7 +133,7 @@ def test_a_signal_reaches_the_fork(driver: Driver, modules: Path) -> None:
         process.send_signal(signal.SIGTERM)
         # Its output ends with the fork, not with its stand-in.
         assert process.stdout.read() == ""
-        assert process.wait(20) != 0
+        assert process.wait(PATIENCE) != 0
 
 
 def test_a_signal_that_comes_before_the_answer_of_the_server_reaches_the_fork() -> None:
@@ -149,11 +150,11 @@ def test_a_signal_that_comes_before_the_answer_of_the_server_reaches_the_fork() 
             with suppress(BrokenPipeError):
                 connection.sendall(fork.pid.to_bytes(4, "big"))
             try:
-                assert fork.wait(20) == -signal.SIGTERM
+                assert fork.wait(PATIENCE) == -signal.SIGTERM
             finally:
                 fork.kill()
             connection.sendall(bytes([7]))
-            assert stand_in.wait(20) == 7
+            assert stand_in.wait(PATIENCE) == 7
             connection.close()
     shutil.rmtree(folder)
 
@@ -178,7 +179,7 @@ def test_a_killed_driver_leaves_neither_server_nor_folder(modules: Path) -> None
     server = json.loads(run(driver, modules, "good").stdout)["parent"]
     driver.process.kill()
     driver.process.communicate()
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while (Path(f"/proc/{server}").exists() or driver.folder.exists()) and time.monotonic() < end:
         time.sleep(0.05)
     assert not driver.folder.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.spark.launch.jvm import Jvm, forget_gateway
+from tests.support.patience import PATIENCE
 
 SETTINGS = {"spark.master": "local[2]", "spark.driver.defaultJavaOptions": "-Xss1m -Dword='two words'"}
 TELLS = """#!/bin/sh
@@ -51,7 +52,7 @@ def test_pyspark_gets_the_address_and_nobody_else(spark_home: Path) -> None:
     assert process.poll() is None
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0
     assert (spark_home / "path").read_text().startswith("/first:")
 
 

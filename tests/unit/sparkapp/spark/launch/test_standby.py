@@ -18,6 +18,7 @@ from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.standby import await_activation
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.patience import PATIENCE
 
 
 @dataclass
@@ -121,7 +122,7 @@ def test_a_stop_ends_the_loading_of_workers_that_never_come(monkeypatch: pytest.
 
     def load(_: object, tasks: int) -> None:
         stopped.set()
-        released.wait(60)
+        released.wait(PATIENCE)
 
     monkeypatch.setattr(module, "load_workers", load)
     activation = Activation(after=100)

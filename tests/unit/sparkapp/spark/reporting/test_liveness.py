@@ -18,6 +18,7 @@ from sparkapp.spark.reporting.lag_clock import KNOWN_SECONDS, LagClock
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, STREAM_SECONDS, StreamLiveness, Watchdog, step_seconds
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
+from tests.support.patience import PATIENCE
 
 A0 = TopicPartition("a", 0)
 
@@ -32,7 +33,7 @@ def test_an_unchanged_report_is_written_again_as_a_heartbeat() -> None:
 
     reporter = Reporter(job_uid="u", attempt=1, write=write, interval=0.001, heartbeat=0.01)
     for _ in range(3):
-        assert beats.acquire(timeout=20)
+        assert beats.acquire(timeout=PATIENCE)
     reporter.close()
     report = decode_report(written[-1], job_uid="u")
     assert report is not None
@@ -84,7 +85,7 @@ def test_a_defect_in_one_look_does_not_end_the_clock() -> None:
     clock = LagClock(Defect(), Progress(lambda **_: None), interval=0.001)
     clock.start()
     for _ in range(3):
-        assert looked.acquire(timeout=10), "the lag is measured no more"
+        assert looked.acquire(timeout=PATIENCE), "the lag is measured no more"
     clock.close()
 
 

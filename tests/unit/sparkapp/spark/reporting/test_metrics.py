@@ -30,6 +30,7 @@ from sparkapp.spark.reporting.metrics import MAX_SERIES, DriverCollector, Metric
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.patience import PATIENCE
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 RESOURCE = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["a"]}, "sink": {"topic": "out"}}
@@ -277,7 +278,7 @@ def endpoint() -> Iterator[MetricsEndpoint]:
 
 
 def test_the_endpoint_serves_the_registry_of_this_job_alone(endpoint: MetricsEndpoint) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     assert answer.headers["Content-Type"].startswith("text/plain")
     assert "# HELP kafkaspark_source_commits_failed_total commitsFailed: " in text
@@ -289,7 +290,7 @@ def test_the_endpoint_serves_the_registry_of_this_job_alone(endpoint: MetricsEnd
 def test_the_endpoint_is_closed_with_the_attempt(endpoint: MetricsEndpoint) -> None:
     endpoint.close()
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=5)
+        urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=PATIENCE)
 
 
 def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:

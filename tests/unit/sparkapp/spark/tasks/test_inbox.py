@@ -19,8 +19,8 @@ from sparkapp.spark.tasks.control_channel import encode_barrier, encode_stop
 from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
 from sparkapp.spark.tasks.work import Work, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
+from tests.support.patience import PATIENCE
 
-SECONDS = 30.0
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)
 SPLITS = (KafkaPartitionSplit(A, 10, 14), KafkaPartitionSplit(B, 5, 5))
 ORDER = WriteOrder(
@@ -96,7 +96,7 @@ def test_it_reads_beyond_the_plan_until_the_barrier_and_not_behind_it(channel: C
     inbox = inbox_of(channel)
 
     def barrier() -> None:
-        consumer.asked.wait(SECONDS)
+        consumer.asked.wait(PATIENCE)
         channel.frames.put(encode_barrier(6))
         channel.frames.put(encode_barrier(7))
 
@@ -113,7 +113,7 @@ def test_behind_the_barrier_it_reads_what_the_plan_still_lacks(channel: Channel)
     consumer = Consumer(a=12, b=5)
     channel.frames.put(encode_barrier(7))
     inbox = inbox_of(channel, consumer)
-    assert consumer.asked.wait(SECONDS), "a barrier ends the wait of the read"
+    assert consumer.asked.wait(PATIENCE), "a barrier ends the wait of the read"
     found, offsets = read(OPEN, inbox, consumer)
     assert offsets == list(range(10, 14))
     assert consumer.waits == [0]
@@ -132,7 +132,7 @@ def test_a_stop_ends_an_open_checkpoint(channel: Channel) -> None:
     channel.frames.put(encode_stop())
     inbox = inbox_of(channel, consumer)
     assert inbox.next_work() is None
-    assert consumer.asked.wait(SECONDS)
+    assert consumer.asked.wait(PATIENCE)
     assert read(OPEN, inbox, consumer)[0].stops == (14, 5)
 
 
@@ -169,10 +169,10 @@ def test_an_open_checkpoint_ends_with_the_connection(channel: Channel) -> None:
         OPEN, inbox=inbox, consumer=cast("Any", consumer), columns=frozenset({"offset"}), interval=0.1
     )
     done = run_in_background(lambda: len(list(reading.batches())), name="read")
-    assert consumer.asked.wait(SECONDS)
+    assert consumer.asked.wait(PATIENCE)
     consumer.asked.clear()
     channel.frames.put(None)
-    assert done.result(timeout=SECONDS) == 8
-    assert consumer.asked.wait(SECONDS), "the wait of the read was ended"
+    assert done.result(timeout=PATIENCE) == 8
+    assert consumer.asked.wait(PATIENCE), "the wait of the read was ended"
     with pytest.raises(SubtaskDisconnected):
         inbox.next_work()

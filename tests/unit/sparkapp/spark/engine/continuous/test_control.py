@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected, SubtaskMissing
 from sparkapp.model.partition import TopicPartition
@@ -33,19 +32,12 @@ from sparkapp.spark.tasks import control_channel
 from sparkapp.spark.tasks.control_channel import SubtaskChannel, barrier_of, encode_barrier, encode_stop
 from sparkapp.spark.tasks.work import Work, decode_work, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
+from tests.support.patience import PATIENCE, until
 
-SECONDS = 60.0
 SPLITS = (
     KafkaPartitionSplit(TopicPartition("in", 0), 5, 9),
     KafkaPartitionSplit(TopicPartition("in.put_ü", 11), 0, 1),
 )
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = Deadline.after(SECONDS)
-    while not holds():
-        assert not deadline.expired
-        time.sleep(0.01)
 
 
 def work(checkpoint_id: int, **changes: Any) -> Work:
@@ -58,7 +50,7 @@ def work(checkpoint_id: int, **changes: Any) -> Work:
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def server(request: pytest.FixtureRequest) -> Iterator[ControlServer]:
-    made = ControlServer(request.param)
+    made = ControlServer(request.param, silence=2 * PATIENCE)
     yield made
     made.close()
 
@@ -85,7 +77,7 @@ def received(channel: SubtaskChannel) -> Work | None:
 
 def soon(channel: SubtaskChannel) -> Work | None:
     """The next frame. Where none is sent, beats would come without end."""
-    return run_in_background(partial(received, channel), name="receive").result(timeout=5.0)
+    return run_in_background(partial(received, channel), name="receive").result(timeout=PATIENCE)
 
 
 MARKS = {split.partition: 1_700_000_000_000 for split in SPLITS}
@@ -120,7 +112,7 @@ def test_a_barrier_ends_an_open_checkpoint_and_a_later_task_gets_the_splits_alon
         with SubtaskChannel(server.address, subtask=0, task=11) as answers:
             assert received(answers) == work(7)
             answers.completed(7, "")
-            assert server.answer(SECONDS) is not None
+            assert server.answer(PATIENCE) is not None
             server.barrier(7, {0: work(7), 1: closed})
             assert barrier_of(early.receive_body()) == 7
             server.give({0: work(8)})
@@ -143,7 +135,7 @@ def test_the_barrier_of_a_lost_subtask_reaches_the_subtask_that_does_its_work(
         server.adopt()
         assert received(idle) == given.again(), "it has nothing else to do before the barrier, either"
         server.barrier(7, {1: given.closed()})
-        assert run_in_background(idle.receive_body, name="receive").result(timeout=SECONDS) == {"barrier": 7}
+        assert run_in_background(idle.receive_body, name="receive").result(timeout=PATIENCE) == {"barrier": 7}
 
 
 def test_only_a_barrier_is_a_barrier() -> None:
@@ -156,14 +148,14 @@ def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlSer
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         assert received(channel) == work(7)
         channel.completed(7, "done")
-        assert server.answer(SECONDS) == Answer(1, 7, "done", "")
+        assert server.answer(PATIENCE) == Answer(1, 7, "done", "")
         server.give({1: work(8)})
         assert received(channel) == work(8)
         channel.failed(8, "why")
-        assert server.answer(SECONDS) == Answer(1, 8, "", "why")
+        assert server.answer(PATIENCE) == Answer(1, 8, "", "why")
         reached = ReachedWatermarks(own=5, partitions=MARKS)
         channel.completed(9, "marked", reached)
-        assert server.answer(SECONDS) == Answer(1, 9, "marked", "", reached)
+        assert server.answer(PATIENCE) == Answer(1, 9, "marked", "", reached)
 
 
 def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_is_not_heard(
@@ -179,7 +171,7 @@ def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_i
         with pytest.raises(SubtaskDisconnected):
             received(old)
         new.completed(7, "of the newer task")
-        assert server.answer(SECONDS) == Answer(1, 7, "of the newer task", "")
+        assert server.answer(PATIENCE) == Answer(1, 7, "of the newer task", "")
     with SubtaskChannel(server.address, subtask=1, task=10) as third:
         server.give({1: work(8)})
         assert received(third) == work(8), "checkpoint 7 was answered"
@@ -194,7 +186,7 @@ def test_a_signal_whose_handler_outlasts_the_wait_for_an_answer_ends_the_wait(
     late = Answer(1, 7, "late", "")
     timers = [
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)),
-        threading.Timer(SECONDS / 6, server._answers.put, (late,)),
+        threading.Timer(PATIENCE, server._answers.put, (late,)),
     ]
     for timer in timers:
         timer.start()
@@ -208,12 +200,12 @@ def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
         server.give({0: work(7)})
         assert received(first) == work(7)
         first.completed(7, "")
-        assert server.answer(SECONDS) is not None
+        assert server.answer(PATIENCE) is not None
         server.stop()
         assert server.unconfirmed == {0}
         assert received(first) is None
         first.stopped("")
-        assert server.answer(SECONDS) == Answer(0, None, "", "")
+        assert server.answer(PATIENCE) == Answer(0, None, "", "")
     with SubtaskChannel(server.address, subtask=1, task=10) as late:
         assert received(late) is None, "it connects when the engine has stopped"
 
@@ -223,7 +215,7 @@ def test_tasks_of_an_earlier_wave_end_and_a_later_wave_gets_the_work(server: Con
         server.give({1: work(7)})
         assert received(early) == work(7)
         early.completed(7, "")
-        assert server.answer(SECONDS) is not None
+        assert server.answer(PATIENCE) is not None
         server.end([1], wave=1)
         assert received(early) is None
         with SubtaskChannel(server.address, subtask=1, task=11) as again:
@@ -246,7 +238,7 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
         assert server.lost(0.0) == {1}
         server.adopt()
         other.completed(7, "its own", subtask=0)
-        assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
+        assert server.answer(PATIENCE) == Answer(0, 7, "its own", "")
         server.adopt()
         assert server.writers == {0, 1}
         assert server.lost(0.0) == set(), "another writes for it"
@@ -254,7 +246,7 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
         with SubtaskChannel(server.address, subtask=1, task=11) as again:
             again.completed(7, "nobody asked for")
             other.completed(7, "the lost subtask's", subtask=1)
-            assert server.answer(SECONDS) == Answer(1, 7, "the lost subtask's", "")
+            assert server.answer(PATIENCE) == Answer(1, 7, "the lost subtask's", "")
             server.give({1: work(8)})
             assert received(again) == work(8)
 
@@ -268,7 +260,7 @@ def test_an_idle_subtask_does_the_work_of_a_subtask_that_has_never_connected(
         server.give({0: work(7), 1: work(7)})
         assert received(adopter) == work(7)
         adopter.completed(7, "its own", subtask=0)
-        assert server.answer(SECONDS) == Answer(0, 7, "its own", "")
+        assert server.answer(PATIENCE) == Answer(0, 7, "its own", "")
         server.adopt()
         assert soon(adopter) == work(7)
         assert server.writers == {0, 1}
@@ -276,7 +268,7 @@ def test_an_idle_subtask_does_the_work_of_a_subtask_that_has_never_connected(
             while 1 not in server.connected:
                 time.sleep(0.01)
             adopter.completed(7, "the other's", subtask=1)
-            assert server.answer(SECONDS) == Answer(1, 7, "the other's", "")
+            assert server.answer(PATIENCE) == Answer(1, 7, "the other's", "")
             server.give({1: work(8)})
             assert soon(late) == work(8), "nothing of checkpoint 7"
 
@@ -296,7 +288,7 @@ def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypat
             time.sleep(0.01)
     assert received(again) == work(7)
     again.completed(7, "after all")
-    assert server.answer(SECONDS) == Answer(1, 7, "after all", "")
+    assert server.answer(PATIENCE) == Answer(1, 7, "after all", "")
     again.__exit__()
 
 
@@ -319,7 +311,7 @@ def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
         server.adopt()
         assert soon(again) == work(7)
         again.completed(7, "at last", subtask=1)
-        assert server.answer(SECONDS) == Answer(1, 7, "at last", "")
+        assert server.answer(PATIENCE) == Answer(1, 7, "at last", "")
     cut_off.__exit__()
 
 
@@ -336,12 +328,12 @@ def test_a_task_that_is_asked_to_end_takes_no_work_along(server: ControlServer) 
             assert soon(new) == work(7)
             assert (server.ready, server.ending) == ({1}, {1})
             ending.stopped("a record was not sent")
-            assert server.answer(SECONDS) == Answer(1, None, "", "a record was not sent")
+            assert server.answer(PATIENCE) == Answer(1, None, "", "a record was not sent")
             ending.__exit__()
             while server.ending:
                 time.sleep(0.01)
             new.completed(7, "done")
-            assert server.answer(SECONDS) == Answer(1, 7, "done", "")
+            assert server.answer(PATIENCE) == Answer(1, 7, "done", "")
 
 
 def test_work_given_while_the_next_task_is_lost_waits_for_it_or_is_adopted(
@@ -358,7 +350,7 @@ def test_work_given_while_the_next_task_is_lost_waits_for_it_or_is_adopted(
         assert received(ending) is None
         server.give({1: work(7)})
         ending.stopped("")
-        assert server.answer(SECONDS) == Answer(1, None, "", "")
+        assert server.answer(PATIENCE) == Answer(1, None, "", "")
         server.adopt()
         assert soon(other) == work(7)
 
@@ -379,7 +371,7 @@ def test_an_adopter_is_asked_to_end_behind_the_work_that_it_does(
         assert not server.end([1, 2], wave=1)
         assert server.ready == {1}
         adopter.completed(7, "the lost subtask's", subtask=0)
-        assert server.answer(SECONDS) == Answer(0, 7, "the lost subtask's", "")
+        assert server.answer(PATIENCE) == Answer(0, 7, "the lost subtask's", "")
         assert server.end([1, 2], wave=1)
         assert soon(adopter) is None
         server.give({0: work(8)})
@@ -430,7 +422,7 @@ def test_losses_and_silences_are_counted_but_no_end_that_was_asked_for(quick: Co
     answer_challenge(silent, quick.address.key)
     deliver_challenge(silent, quick.address.key)
     silent.send_bytes(b'{"ready": 0, "task": 8, "wave": 0, "executor": ""}')
-    assert quick.answer(SECONDS) is None
+    assert quick.answer(PATIENCE) is None
     assert quick.silent() == [Silent(0, 8)]
     assert quick.losses.taken() == {0}
     with SubtaskChannel(quick.address, subtask=0, task=9) as asked:
@@ -454,7 +446,7 @@ def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(qu
     frozen.send_bytes(b'{"ready": 1, "task": 10, "wave": 0, "executor": ""}')
     with SubtaskChannel(quick.address, subtask=0, task=7) as other:
         quick.give({1: work(7)})
-        assert quick.answer(SECONDS) is None, "the wait ends with the silence"
+        assert quick.answer(PATIENCE) is None, "the wait ends with the silence"
         assert quick.silent() == [Silent(1, 10)]
         assert quick.silent() == []
         with SubtaskChannel(quick.address, subtask=1, task=11) as new:
@@ -491,7 +483,27 @@ def test_a_subtask_that_writes_is_told_that_nobody_waits_for_its_answer(quick: C
     lost = threading.Event()
     with SubtaskChannel(quick.address, subtask=1, task=10, lost=lost.set):
         quick.close()
-        assert lost.wait(SECONDS)
+        assert lost.wait(PATIENCE)
+
+
+def test_a_closed_server_ends_connections_whose_handshake_is_under_way(server: ControlServer) -> None:
+    with plain_connection(server) as joining:
+        joining.recv_bytes(control_channel.MAX_FRAME)  # the server's challenge
+        server.close()
+        with pytest.raises(EOFError):
+            run_in_background(joining.recv_bytes, name="receive").result(timeout=PATIENCE)
+
+
+def test_a_closed_server_ends_connections_of_subtasks_that_came_after_the_stop(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_channel, "DRIVER_SILENCE_SECONDS", 2 * PATIENCE)
+    server.stop()
+    with SubtaskChannel(server.address, subtask=1, task=10) as late:
+        assert received(late) is None
+        server.close()
+        with pytest.raises(SubtaskDisconnected):
+            run_in_background(late.receive_body, name="receive").result(timeout=PATIENCE)
 
 
 def test_a_connection_that_could_not_be_accepted_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,18 +527,15 @@ def test_a_subtask_whose_thread_waits_for_frames_ends_its_connection_without_a_b
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (control_server, control_channel):
-        monkeypatch.setattr(module, "BEAT_SECONDS", 2 * SECONDS)
-    server = ControlServer("127.0.0.1", silence=2 * SECONDS)
+        monkeypatch.setattr(module, "BEAT_SECONDS", 2 * PATIENCE)
+    server = ControlServer("127.0.0.1", silence=2 * PATIENCE)
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         waiting = run_in_background(channel.receive_body, name="receive")
         while 1 not in server.connected:
             time.sleep(0.01)
     with pytest.raises(SubtaskDisconnected):
-        waiting.result(timeout=SECONDS / 2)
-    deadline = Deadline.after(SECONDS / 2)
-    while server.connected and not deadline.expired:
-        time.sleep(0.01)
-    assert server.connected == set()
+        waiting.result(timeout=PATIENCE)
+    until(lambda: not server.connected)
     server.close()
 
 

@@ -21,6 +21,7 @@ from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
 from sparkapp.spark.tasks.work import decode_work
 from sparkapp.spark.tasks.write_task import printed
+from tests.support.patience import PATIENCE
 
 PARALLELISM = 2
 LastWords = Callable[[SubtaskChannel, int], None]
@@ -163,7 +164,7 @@ def test_the_next_task_of_a_subtask_confirms_nothing_that_the_lost_one_wrote(sto
                 again.stopped("")
             next_has_ended.set()
         else:
-            assert next_has_ended.wait(10)
+            assert next_has_ended.wait(PATIENCE)
             channel.stopped("")
 
     with pytest.raises(PreCommitFailed, match=r"subtasks \[1\] did not confirm"):
@@ -195,7 +196,7 @@ def test_a_task_that_a_rescale_has_ended_is_heard_at_the_end(stopped: Stop, late
 
     def last_words(channel: SubtaskChannel, subtask: int) -> None:
         if subtask:
-            assert new_has_ended.wait(10)
+            assert new_has_ended.wait(PATIENCE)
             time.sleep(0.3)
         if late or not subtask:
             channel.stopped(printed(PreCommitFailed(late)) if subtask else "")
@@ -228,7 +229,7 @@ def test_a_stop_ends_although_nobody_can_complete_a_checkpoint(monkeypatch: pyte
     engine.drain()
     ended = run_in_background(engine.await_end, name="engine")
     with pytest.raises(SubtaskMissing):
-        ended.result(timeout=10)
+        ended.result(timeout=PATIENCE)
 
 
 class LivePace:

@@ -19,6 +19,7 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
+from tests.support.patience import PATIENCE
 
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
 
@@ -132,7 +133,7 @@ class Driver:
 
     def until(self, holds: Callable[[], bool], *, draining: bool = False) -> bool:
         """Steps until it holds; whether the driver wants more steps."""
-        deadline, more = Deadline.after(10), True
+        deadline, more = Deadline.after(PATIENCE), True
         while not holds():
             assert not deadline.expired, (self.coordinator.calls, self.server.orders)
             more = self.pace.step(draining=draining)

@@ -39,8 +39,8 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result, printed
+from tests.support.patience import PATIENCE, until
 
-SECONDS = 30.0
 PARALLELISM = 2
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20 + number) for number in range(4))
 LATER = tuple(KafkaPartitionSplit(split.partition, split.stop, split.stop + 5) for split in SPLITS)
@@ -154,7 +154,7 @@ class Coordinator:
         return self.inside
 
     def complete(self, checkpoint: PreCommitted, *, next_runs: bool) -> Completed:
-        assert self.may_complete.wait(SECONDS)
+        assert self.may_complete.wait(PATIENCE)
         assert next_runs is self.inside
         if self.error is not None:
             raise self.error
@@ -199,10 +199,7 @@ class Rig:
 
     def until(self, is_reached: Callable[[], bool]) -> None:
         """Advances until then."""
-        pause = threading.Event()
-        while not is_reached():
-            self.pipeline.advance(0)
-            pause.wait(0.001)
+        until(lambda: is_reached() or self.pipeline.advance(0))
 
     def run(self, splits: tuple[KafkaPartitionSplit, ...] = SPLITS) -> None:
         """One checkpoint, to its end."""
@@ -422,7 +419,7 @@ def test_the_error_of_the_older_checkpoint_ends_the_wait_for_the_younger() -> No
     rig.server.give = lambda _: None  # type: ignore[method-assign]
     rig.pipeline.begin(LATER)
     rig.coordinator.may_complete.set()
-    assert rig.server.woken.wait(SECONDS)
+    assert rig.server.woken.wait(PATIENCE)
     with pytest.raises(CheckpointConflict):
         rig.until(lambda: False)
     rig.pipeline.end()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +15,7 @@ from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
 from sparkapp.spark.tasks.work import decode_work
-
-SECONDS = 10.0
+from tests.support.patience import until
 
 
 class Subtasks:
@@ -62,12 +60,6 @@ class Rig:
         channel = SubtaskChannel(self.server.address, subtask=subtask, task=task, wave=wave)
         return self._channels.enter_context(channel)
 
-    def await_that(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + SECONDS
-        while not holds():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
     def ask(self, parallelism: int) -> None:
         """Two looks of the engine: the boundary, and what is behind it."""
         self._scale = Scale(parallelism=parallelism, executors=parallelism)
@@ -92,14 +84,14 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 def test_down_and_up_again_waits_for_the_task_of_the_next_wave(rig: Rig) -> None:
     rig.connect(0, task=1)
     old = rig.connect(1, task=2)
-    rig.await_that(lambda: rig.server.connected == {0, 1})
+    until(lambda: rig.server.connected == {0, 1})
     rig.ask(1)
     assert decode_work(old.receive_body()) is None
     rig.ask(2)
     assert rig.subtasks.waves == [2, 2]
     assert rig.boundaries == [1], "the task that ends is none of the next parallelism"
     rig.connect(1, task=3, wave=1)
-    rig.await_that(lambda: rig.server.ready == {0, 1})
+    until(lambda: rig.server.ready == {0, 1})
     rig.look()
     assert rig.boundaries == [1, 2]
 
@@ -107,12 +99,12 @@ def test_down_and_up_again_waits_for_the_task_of_the_next_wave(rig: Rig) -> None
 def test_executors_are_released_when_no_task_is_ending(rig: Rig) -> None:
     rig.connect(0, task=1)
     old = rig.connect(1, task=2)
-    rig.await_that(lambda: rig.server.connected == {0, 1})
+    until(lambda: rig.server.connected == {0, 1})
     rig.ask(1)
     rig.look()
     assert rig.kept == [], "it may still send what it has"
     old.__exit__()
-    rig.await_that(lambda: rig.server.connected == {0})
+    until(lambda: rig.server.connected == {0})
     rig.look()
     rig.look()
     assert rig.kept == [1]
@@ -121,15 +113,15 @@ def test_executors_are_released_when_no_task_is_ending(rig: Rig) -> None:
 def test_nor_while_the_next_wave_has_its_place(rig: Rig) -> None:
     rig.connect(0, task=1)
     old = rig.connect(1, task=2)
-    rig.await_that(lambda: rig.server.connected == {0, 1})
+    until(lambda: rig.server.connected == {0, 1})
     rig.ask(1)
     rig.ask(2)
     rig.connect(1, task=3, wave=1)
-    rig.await_that(lambda: rig.server.ready == {0, 1})
+    until(lambda: rig.server.ready == {0, 1})
     rig.look()
     rig.look()
     assert (rig.boundaries, rig.kept) == ([1, 2], [])
     old.__exit__()
-    rig.await_that(lambda: not rig.server.ending)
+    until(lambda: not rig.server.ending)
     rig.look()
     assert rig.kept == [2]
