@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sparkapp.model import commands, errors
+from sparkapp.model.encoding.untrusted import text_of, time_of, whole_of
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Engine, Job
@@ -167,17 +168,14 @@ def encode_termination(termination: Termination) -> str:
 
     A log loses its beginning; without one, message and remedy lose their ends.
     """
-    text = json.dumps(asdict(termination), ensure_ascii=False)
-    while len(text.encode()) > MAX_TERMINATION_BYTES:
+    while len((text := text_of(json.dumps(asdict(termination), ensure_ascii=False))).encode()) > MAX_TERMINATION_BYTES:
         if termination.log:
             termination = replace(
                 termination, log=termination.log[-MAX_TERMINATION_BYTES:][len(termination.log) // 20 + 1 :]
             )
-            text = json.dumps(asdict(termination), ensure_ascii=False)
             continue
         length = max(len(termination.message), len(termination.remedy)) * 3 // 4
         termination = replace(termination, message=termination.message[:length], remedy=termination.remedy[:length])
-        text = json.dumps(asdict(termination), ensure_ascii=False)
     return text
 
 
@@ -189,16 +187,16 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
     try:
         events = tuple(
             ReportEvent(
-                sequence=_whole(item["sequence"]),
+                sequence=whole_of(item["sequence"]),
                 type="Warning" if item["type"] == "Warning" else "Normal",
-                reason=DriverEvent.of(_text(item["reason"])),
-                message=_text(item["message"])[:MAX_MESSAGE],
-                time=_text(item["time"])[:40],
+                reason=DriverEvent.of(text_of(item["reason"])),
+                message=text_of(item["message"])[:MAX_MESSAGE],
+                time=text_of(item["time"])[:40],
             )
             for item in body["events"][-MAX_EVENTS:]
         )
         numbers = {
-            name: _whole(body[name])
+            name: whole_of(body[name])
             for name in (
                 "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions",
                 "records_in", "records_out", "records_per_second", "transactions_committed", "transactions_aborted",
@@ -207,25 +205,25 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
         }  # fmt: skip
         # Drivers of previous releases do not report these.
         later = {
-            name: _whole(body.get(name, 0))
+            name: whole_of(body.get(name, 0))
             for name in (
                 "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
                 "transaction_time_used", "parallelism", "rescaling",
             )
         }  # fmt: skip
-        lag = _whole(body["lag_records"])
+        lag = whole_of(body["lag_records"])
         return Report(
             job_uid=job_uid,
             state=DriverState(body["state"]),
-            updated_at=_text(body["updated_at"])[:40],
-            checkpoint_time=_text(body["checkpoint_time"])[:40],
+            updated_at=text_of(body["updated_at"])[:40],
+            checkpoint_time=time_of(body["checkpoint_time"]),
             # Drivers of previous releases do not say it. Their totals are 0 until they run.
             totals_known=body.get("totals_known", body["state"] == DriverState.RUNNING) is True,
             transactions_known=body.get("transactions_known", False) is True,
             rescales=body.get("rescales", False) is True,
-            oldest_transaction_time=_text(body.get("oldest_transaction_time", ""))[:40],
-            engine=Engine(engine).value if (engine := _text(body.get("engine", ""))) else "",
-            engine_message=_text(body.get("engine_message", ""))[:MAX_MESSAGE],
+            oldest_transaction_time=time_of(body.get("oldest_transaction_time", "")),
+            engine=Engine(engine).value if (engine := text_of(body.get("engine", ""))) else "",
+            engine_message=text_of(body.get("engine_message", ""))[:MAX_MESSAGE],
             events=events,
             lag_records=lag if body.get("lag_known") is not False else None,
             **numbers,
@@ -264,12 +262,12 @@ def decode_termination(text: str) -> Termination | None:
     try:
         return Termination(
             outcome=AttemptOutcome(body["outcome"]),
-            reason=_termination_reason(_text(body["reason"])),
-            message=_text(body["message"])[:MAX_MESSAGE],
-            remedy=_text(body["remedy"])[:MAX_MESSAGE],
+            reason=_termination_reason(text_of(body["reason"])),
+            message=text_of(body["message"])[:MAX_MESSAGE],
+            remedy=text_of(body["remedy"])[:MAX_MESSAGE],
             fatal=body["fatal"] is True,
-            checkpoint_id=_whole(body["checkpoint_id"]),
-            log=_text(body.get("log", "")),
+            checkpoint_id=whole_of(body["checkpoint_id"]),
+            log=text_of(body.get("log", "")),
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -283,15 +281,3 @@ def _object(text: str, limit: int) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(value)
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value

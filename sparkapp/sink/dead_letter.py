@@ -7,7 +7,6 @@ The headers are Kafka Connect's (``__connect.errors.topic``, ``.partition``, ``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ older than the retention would be deleted unread. The record's timestamp is amon
 
 RAW_KEY, RAW_VALUE, STAGE, ERROR = "_raw_key", "_raw_value", "_error_stage", "_error"
 """Columns of the rows that :func:`dead_letters` takes, next to the source's other columns."""
+_PLACE = ["topic", "partition", "offset", "timestamp", STAGE, ERROR]
 
 
 def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
@@ -33,7 +33,9 @@ def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
         failed (``key`` or ``value``) with its error text.
     :param job: ``namespace.name``.
     """
-    places = rows.select(["topic", "partition", "offset", "timestamp", STAGE, ERROR]).to_pylist()
+    # As a number: a time may be outside the years of a ``datetime``.
+    millis = rows.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+    places = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", millis).select(_PLACE).to_pylist()
     headers = [
         [*(previous or ()), *_cause(job, place)]
         for previous, place in zip(rows.column("headers").to_pylist(), places, strict=True)
@@ -49,12 +51,12 @@ def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
 
 
 def _cause(job: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
-    timestamp: datetime | None = place["timestamp"]
+    millis: int | None = place["timestamp"]
     texts = {
         "topic": place["topic"],
         "partition": str(place["partition"]),
         "offset": str(place["offset"]),
-        "timestamp": "" if timestamp is None else str(round(timestamp.timestamp() * 1000)),
+        "timestamp": "" if millis is None else str(millis),
         "job.name": job,
         "stage": f"{place[STAGE].upper()}_DECODER",
         "exception.message": place[ERROR][:MAX_MESSAGE],

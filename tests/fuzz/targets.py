@@ -7,6 +7,7 @@ import ctypes
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -199,7 +200,13 @@ def state() -> Iterator[Round]:
 @contextmanager
 def report() -> Iterator[Round]:
     """Reports and termination messages of drivers: None, or a value whose numbers are in range."""
-    full = encode_report(Report(job_uid="u", attempt=1, state=DriverState.RUNNING, updated_at="2026-11-23T00:00:00Z"))
+    time = "2026-11-23T00:00:00Z"
+    full = encode_report(
+        Report(
+            job_uid="u", attempt=1, state=DriverState.RUNNING, updated_at=time, checkpoint_time=time,
+            oldest_transaction_time=time,
+        )
+    )  # fmt: skip
     last = encode_termination(Termination(outcome=AttemptOutcome.FAILED, reason="R", message="m", remedy="r"))
     seeds = [full.encode(), last.encode()]
     assert decode_report(full, job_uid="u") is not None
@@ -208,7 +215,11 @@ def report() -> Iterator[Round]:
     def check(random: Random) -> None:
         text = damaged(random, seeds).decode("utf-8", random.choice(("replace", "surrogateescape", "ignore")))
         found = decode_report(text, job_uid="u")
-        assert found is None or 0 <= found.checkpoint_id < 1 << 63
+        if found is not None:
+            assert 0 <= found.checkpoint_id < 1 << 63
+            encode_report(found).encode()
+            for known in filter(None, (found.checkpoint_time, found.oldest_transaction_time)):
+                assert datetime.fromisoformat(known) + timedelta(days=1) > datetime.min.replace(tzinfo=UTC)
         decode_termination(text)
 
     yield check

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kafkasparkjob_operator.decisions.endings import ending_of
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation, recorded_number
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import StatusDraft
@@ -114,6 +116,35 @@ def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, 
     known = max(current_attempt(observation), document.attempt if document is not None else 0, *standbys)
     uid = observation.job.identity.uid
     return tuple(record for record in live.records if record.owner_uid == uid and record.attempt > known)
+
+
+def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) -> None:
+    """Records an attempt whose start is not in the status, and whose driver's pod is gone: how it ended.
+
+    Called where no attempt follows that would settle what it may have left open. An attempt claims the state before it
+    opens a transaction. So the state document names it; where that is unreadable, every claimed number counts.
+    """
+    document = live.state.document
+    if document is not None:
+        number = document.attempt
+    elif live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id"):
+        return
+    else:
+        number = max((claim.attempt for claim in unused_claims(observation, live)), default=0)
+    if number <= current_attempt(observation):
+        return
+    job = observation.job.identity
+    record = record_of(live, number, job.uid)
+    draft.replace(
+        "attempt",
+        {
+            "id": number,
+            "generation": 0 if record is None else record.generation,
+            "driverPod": names.driver_pod(job.name, number),
+            "outcome": str(ending_of(None, attempt=number, document=document).outcome),
+            CODE_DIGEST: "" if record is None else record.code,
+        },
+    )
 
 
 def attempts_ran(observation: Observation, live: Live) -> bool:

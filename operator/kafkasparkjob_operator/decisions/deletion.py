@@ -17,6 +17,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     attempts_ran,
     claimant_seconds,
     current_attempt,
+    note_lost_attempt,
     own_drivers,
     record_of,
 )
@@ -152,9 +153,7 @@ class _Deletion:
         if not attempts_ran(self.observation, self.live):
             return self._release()
         running = self.driver if self.driver is not None and not self.driver.finished else None
-        if running is None:
-            self._note_ending()
-        if running is None and self.draft.section("attempt").get("outcome") in ORDERLY:
+        if running is None and self._ended_in_order():
             return self._release()
         if _COLLECTED_FIRST & {*self.job.finalizers}:
             # What an attempt needs is deleted meanwhile, and a driver that runs is asked to stop.
@@ -217,11 +216,13 @@ class _Deletion:
         )  # fmt: skip
         return self._finish(seconds)
 
-    def _note_ending(self) -> None:
+    def _ended_in_order(self) -> bool:
         if self.driver is not None:
             adopt(self.draft, self.driver, lambda: self.live, self.job.identity, self.settings)
         if self.attempt and not self.draft.section("attempt").get("outcome"):
             record_ending(self.draft, self.observation, self.live, self.driver)
+        note_lost_attempt(self.draft, self.observation, self.live)
+        return self.draft.section("attempt").get("outcome") in ORDERLY
 
     def _choice(self) -> _Choice | None:
         """The spec of the last attempt: the resource's, or the last valid one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -20,7 +20,7 @@ from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
-from kafkasparkjob_operator.status.reasons import StartReason
+from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
@@ -146,6 +146,24 @@ def _show_running(
         )
 
 
+def show_stopping(draft: StatusDraft, driver: PodView, *, suspend: bool) -> None:
+    """Writes what follows a driver whose pod is being deleted: what its stop was for, unless the resource has changed.
+
+    :param suspend: of the resource. The end of a pod that somebody else deletes is then that of a suspended attempt.
+    """
+    attempt = draft.section("attempt")
+    why = "" if attempt.get("stopReason") else ", not by the operator"
+    message = f"the driver pod {driver.name} is being deleted{why}"
+    if suspend:
+        attempt.setdefault("stopReason", str(StopReason.SUSPEND))
+        if draft.state != JobState.SUSPENDING:
+            message += "; no attempt follows: spec.suspend is true"
+            draft.set_state(JobState.SUSPENDING, reason="Suspending", message=message)
+    elif why or draft.state == JobState.SUSPENDING:
+        message += "; the next attempt follows"
+        draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
+
+
 def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> None:
     """Names a pod that has been terminating for too long; the next attempt starts after the pod is gone."""
     for pod in pods:
@@ -215,13 +233,13 @@ def judge_checkpoints(
         return None
     since = report.checkpoint_time or draft.section("attempt").get("runningSince")
     last = parse_time(since)
-    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds))
-    if report.lag_records is None and last is not None and last + limit <= now:
+    limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds)
+    left = None if last is None else limit - (now - last).total_seconds()
+    if report.lag_records is None and left is not None and left <= 0:
         message = f"the lag is unknown: the last checkpoint completed at {since}"
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="LagUnknown", message=message)
         return None
-    if report.lag_records and last is not None:
-        left = (last + limit - now).total_seconds()
+    if report.lag_records and left is not None:
         if left <= 0:
             what = (
                 f"no checkpoint has completed since {since} (checkpoint {report.checkpoint_id})"

@@ -10,6 +10,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     claimant_seconds,
     current_attempt,
     next_attempt,
+    note_lost_attempt,
     record_of,
     show_spec,
     show_start,
@@ -89,7 +90,7 @@ def decide_start(
     :param standby: a standby driver of the resource's generation: it is activated instead of a new attempt.
     """
     if suspend:
-        return _suspended(draft, observation, desired) if clear else Decision(ready=True)
+        return _suspended(draft, observation, live, desired) if clear else Decision(ready=True)
     if desired is not None:
         chosen = AttemptRecord(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
@@ -127,10 +128,11 @@ def _refusal(
     return replace(pause, ready=pause.look_again_after <= CLEAR_SECONDS)
 
 
-def _suspended(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> Decision:
-    number, job = current_attempt(observation), observation.job.identity
+def _suspended(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob | None) -> Decision:
+    note_lost_attempt(draft, observation, live)
+    attempt, job = draft.section("attempt"), observation.job.identity
+    number, outcome = attempt.get("id", 0), attempt.get("outcome", "")
     sink = None if desired is None else desired.spec.sink
-    outcome = draft.section("attempt").get("outcome", "")
     left = left_by(outcome, attempt=number, job=job.key, sink=sink)
     command = f'kubectl patch ksj {job.name} -n {job.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
     message = "; ".join(filter(None, ("nothing runs: spec.suspend is true", left, f"resume the job: {command}")))

@@ -31,6 +31,7 @@ from kafkasparkjob_operator.decisions.running import (
     relay_events,
     show_numbers,
     show_report,
+    show_stopping,
     show_waiting,
     warn_of_slow_stop,
 )
@@ -103,6 +104,8 @@ class _Planner:
         if self.driver is not None:
             adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
             note_code(self.draft, self.observation, self.driver)
+            if not self.driver.deleting and self.draft.section("attempt").pop("stopReason", None):
+                self._live()  # the cache may not know yet that the pod is being deleted
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
             relay_events(self.draft, report)
@@ -270,9 +273,7 @@ class _Planner:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)
         if driver.gone_by is not None and driver.gone_by <= self.now:
             self._forget()
-        if not self.draft.section("attempt").get("stopReason"):
-            message = f"the driver pod {driver.name} is being deleted, not by the operator; the next attempt follows"
-            self.draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
+        show_stopping(self.draft, driver, suspend=self.suspend)
         self._warn_if_slow([driver])
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:

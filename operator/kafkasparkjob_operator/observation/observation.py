@@ -21,6 +21,7 @@ from kafkasparkjob_operator.resources.config_maps import (
 )
 from kafkasparkjob_operator.resources.references import References, recorded_references
 from sparkapp.model import names
+from sparkapp.model.encoding.untrusted import whole_of
 from sparkapp.model.report import MAX_REPORT_BYTES, Report, decode_report
 
 NUMBERS_AHEAD = 100_000
@@ -246,7 +247,7 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         return None
     try:
         recorded = json.loads((body.get("data") or {}).get(RESOURCE_SPEC_KEY, ""))
-        generation, spec = int(recorded["generation"]), dict(recorded["spec"])
+        generation, spec = whole_of(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
     except (ValueError, TypeError, KeyError, RecursionError):

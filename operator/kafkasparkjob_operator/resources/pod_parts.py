@@ -99,7 +99,7 @@ def with_size_limits(manifest: Mapping[str, Any], pod: PodResources) -> dict[str
     """
     limit = {"sizeLimit": f"{pod.storage_limit_mebibytes}Mi"}
     volumes = [
-        volume | {"emptyDir": limit | (volume["emptyDir"] or {})} if "emptyDir" in volume else volume
+        volume | {"emptyDir": limit | volume["emptyDir"]} if "emptyDir" in volume else volume
         for volume in manifest["spec"]["volumes"]
     ]
     return {**manifest, "spec": {**manifest["spec"], "volumes": volumes}}

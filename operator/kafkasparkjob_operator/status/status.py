@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.conditions import MAX_MESSAGE, ConditionStatus, ConditionType, with_condition
 from kafkasparkjob_operator.status.events import JobEvent
@@ -33,6 +33,8 @@ class JobState(StrEnum):
 
 INVALID_SPEC = "InvalidSpec"
 """``status.reason`` of a job whose current spec cannot run; its driver may run the last valid spec."""
+REASON_SINCE = "reasonSince"
+"""``status``: when ``status.reason`` became what it is."""
 _AT_REST = frozenset({JobState.SUSPENDED, JobState.FINISHED})
 
 
@@ -55,11 +57,12 @@ class StatusDraft:
         return str(self._job.status.get("state", ""))
 
     def seconds_of(self, reason: str) -> float:
-        """Seconds without readiness, where the status before this plan has that reason; 0 where it has another.
+        """Seconds since the status has that reason; 0 where the status before this plan has another.
 
         A clock that was set back must not make a wait longer, so the difference counts in either direction.
         """
-        since = parse_time(self.since(ConditionType.READY, ConditionStatus.FALSE))
+        # A CustomResourceDefinition of a previous release drops the field.
+        since = parse_time(self._job.status.get(REASON_SINCE) or self.since(ConditionType.READY, ConditionStatus.FALSE))
         if since is None or self._job.status.get("reason") != reason:
             return 0.0
         return abs((self.now - since).total_seconds())
@@ -90,6 +93,9 @@ class StatusDraft:
 
     def set_state(self, state: JobState, *, reason: str, message: str, ready: bool = False) -> None:
         """State, reason and message, and with them the Ready condition."""
+        # Ready may have been False before, for another reason, so its time does not say when this reason came.
+        kept = self._job.status.get(REASON_SINCE) if self._job.status.get("reason") == reason else None
+        self._status[REASON_SINCE] = kept or format_time(self.now)
         self._status |= {"state": str(state), "reason": reason, "message": message[:MAX_MESSAGE]}
         status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
         self.condition(ConditionType.READY, status, reason=reason, message=message)

@@ -77,6 +77,7 @@ class _Template:
         if _is_nested(template, _MOST_LEVELS):
             reason = f"it is nested deeper than {_MOST_LEVELS} levels, and no field of a pod is"
             _refuse(self.path, Refusal(reason, "write it as core/v1 has it"))
+        template = _without_nulls(template)
         for name in template:
             if name not in {"metadata", "spec"}:
                 _refuse(f"{self.path}.{name}", GENERAL)
@@ -94,7 +95,7 @@ class _Template:
 
     def _spec(self, value: Any) -> Mapping[str, Any]:
         path = f"{self.path}.spec"
-        spec = {name: part for name, part in _object(value, path).items() if part is not None}
+        spec = _object(value, path)
         for name, part in spec.items():
             if name not in self.special and name not in FREE_SPEC_FIELDS:
                 _refuse(f"{path}.{name}", of_spec_field(name))
@@ -226,6 +227,17 @@ def _is_nested(value: Any, levels: int) -> bool:
         if not level:
             return False
     return True
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value as Kubernetes reads it: null is an absent field, and ``emptyDir: null`` is ``emptyDir: {}``.
+
+    The strategic merge would remove the operator's own field instead.
+    """
+    if isinstance(value, Mapping):
+        fields = ((name, {} if part is None and name == "emptyDir" else part) for name, part in value.items())
+        return {name: _without_nulls(part) for name, part in fields if part is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _object(value: Any, path: str) -> Mapping[str, Any]:

@@ -1,1 +1,1 @@
-"""Reading fields of resources, strict JSON from outside, and dataclasses as JSON."""
+"""Reading fields of resources, JSON and times from outside, and dataclasses as JSON."""

@@ -8,7 +8,8 @@ planned, by the brokers' index of record times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.partition import TopicPartition
@@ -21,12 +22,15 @@ _MAX_STEPS = 100
 class WatermarkAlignment:
     """Cuts the readable ends at a common time: that of the earliest unread record, plus the allowed drift.
 
-    Partitions without unread records are idle and hold nobody back. Used by the enumerator, from its thread.
+    Partitions without unread records are idle and hold nobody back. A common time that has not come yet, as of records
+    with wrong times, is for a single plan. Used by the enumerator, from its thread.
 
     :param max_drift_millis: how far in record time one partition may be read ahead of another.
+    :param now: the present time, in seconds since 1970.
     """
 
-    def __init__(self, cluster: ClusterView, max_drift_millis: int) -> None:
+    def __init__(self, cluster: ClusterView, max_drift_millis: int, *, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self._cluster = cluster
         self._drift = max_drift_millis
         self._until: int | None = None
@@ -44,20 +48,28 @@ class WatermarkAlignment:
         behind = sorted(partition for partition, offset in offsets.items() if offset < ends[partition])
         if not behind:
             return dict(ends)
+        now = int(self._now() * 1000)
         if self._until is None:
-            self._until = min(self._times(behind, offsets).values(), default=_LATEST_MILLIS) + self._drift
+            self._until = min([now, *self._times(behind, offsets).values()]) + self._drift
+        until, held = self._until, {}
         for _ in range(_MAX_STEPS):
-            later = self._cluster.records_at(dict.fromkeys(behind, self._until + 1))
-            if any(partition not in later or later[partition].offset > offsets[partition] for partition in behind):
-                return {
-                    partition: end
-                    if partition not in later
-                    else max(offsets[partition], min(end, later[partition].offset))
-                    for partition, end in ends.items()
-                }
+            if until >= _LATEST_MILLIS:
+                break
+            later = self._cluster.records_at(dict.fromkeys(behind, until + 1))
+            # A record of the future that is read already says nothing about the unread records behind it.
+            known = {each: at for each, at in later.items() if at.offset >= offsets[each] or at.millis <= now}
+            waiting = [at.millis for each, at in known.items() if at.offset <= offsets[each]]
+            if not waiting or len(waiting) + len(later) - len(known) < len(behind):
+                held = known
+                break
             # Everything allowed is read: resume at the next record, wherever it is.
-            self._until = min(later[partition].millis for partition in behind) + self._drift
-        return dict(ends)
+            until = min(waiting) + self._drift
+        if until <= now + self._drift:
+            self._until = until
+        return {
+            partition: max(offsets[partition], min(end, held[partition].offset)) if partition in held else end
+            for partition, end in ends.items()
+        }
 
     def _times(
         self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]

@@ -81,7 +81,8 @@ class RegisteredDecoder(ABC):
         return self._column(records, errors), errors
 
     def _read(self, value: bytes) -> Any:
-        if len(value) < HEAD or value[0] != 0:
+        # Ids are signed, and positive. A registry of Java answers a greater number as an unknown path.
+        if len(value) < HEAD or value[0] != 0 or value[1] > 0x7F:
             msg = f"it does not begin with a zero byte and a schema id, but with {value[:HEAD].hex() or 'nothing'}"
             raise BadRecord(msg)
         schema_id = int.from_bytes(value[1:HEAD], "big")

@@ -40,11 +40,20 @@ class JobWatermarks:
 
     :param parallelism: number of subtasks.
     :param idle_timeout: seconds without records after which a partition without unread records is idle; 0 for never.
+    :param pieces: whether any subtask may read any partition, not only its owner. Then each partition holds all back.
     :param clock: monotonic, in seconds.
     """
 
-    def __init__(self, *, parallelism: int, idle_timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        parallelism: int,
+        idle_timeout: float,
+        pieces: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._timeout = idle_timeout
+        self._pieces = pieces
         self._clock = clock
         self._job = NO_WATERMARK
         self._subtasks = dict.fromkeys(range(parallelism), NO_WATERMARK)
@@ -114,15 +123,20 @@ class JobWatermarks:
         reads = {split.partition for part in work.values() for split in part}
         self._paused = self._look(tuple(splits), ends, stops) - reads
         self._advance()
-        others = self._minimum_by_subtask(self._partitions.keys() - reads)
+        active = self._active_by_subtask()
         return {
-            subtask: GivenWatermarks(
-                own=self._subtasks[subtask],
-                others=others.get(subtask, NO_LIMIT),
-                partitions={split.partition: self._partitions[split.partition] for split in part},
-            )
+            subtask: self._given(subtask, {split.partition for split in part}, active.get(subtask, ()))
             for subtask, part in work.items()
         }
+
+    def _given(
+        self, subtask: int, reads: Collection[TopicPartition], active: Iterable[TopicPartition]
+    ) -> GivenWatermarks:
+        return GivenWatermarks(
+            own=self._subtasks[subtask],
+            others=next((self._partitions[each] for each in active if each not in reads), NO_LIMIT),
+            partitions={each: self._partitions[each] for each in reads},
+        )
 
     def end(self, reached: Mapping[int, ReachedWatermarks]) -> None:
         """All subtasks have read their splits; called once a checkpoint, in order.
@@ -148,8 +162,10 @@ class JobWatermarks:
 
     def _advance(self) -> None:
         """Subtasks and job never go back, whichever partitions they get."""
-        found = self._minimum_by_subtask(self._partitions)
-        self._subtasks |= {subtask: max(self._subtasks[subtask], millis) for subtask, millis in found.items()}
+        found = self._active_by_subtask()
+        self._subtasks |= {
+            subtask: max(self._subtasks[subtask], self._partitions[active[0]]) for subtask, active in found.items()
+        }
         self._job = max(self._job, min((self._subtasks[subtask] for subtask in found), default=NO_WATERMARK))
         self.snapshot = WatermarkSnapshot(
             job=None if self._job == NO_WATERMARK else self._job,
@@ -159,13 +175,14 @@ class JobWatermarks:
             paused={each: each in self._paused for each in self._partitions},
         )
 
-    def _minimum_by_subtask(self, partitions: Iterable[TopicPartition]) -> dict[int, int]:
-        """The least watermark of these partitions, by their subtask; a subtask without active partitions is absent."""
-        found: dict[int, int] = defaultdict(lambda: NO_LIMIT)
-        for partition in partitions:
-            if partition not in self._idle:
-                subtask = self._owners[partition]
-                found[subtask] = min(found[subtask], self._partitions[partition])
+    def _active_by_subtask(self) -> dict[int, list[TopicPartition]]:
+        """The active partitions of each subtask, the least watermark first; without any it is absent."""
+        active = sorted(self._partitions.keys() - self._idle, key=self._partitions.__getitem__)
+        if self._pieces:
+            return dict.fromkeys(self._subtasks, active) if active else {}
+        found: dict[int, list[TopicPartition]] = defaultdict(list)
+        for partition in active:
+            found[self._owners[partition]].append(partition)
         return found
 
 
@@ -173,4 +190,8 @@ def job_watermarks_of(spec: JobSpec) -> JobWatermarks | None:
     """Those of a job's attempt; None for a job without ``source.watermarks``. Called by the continuous engine."""
     if spec.source.max_out_of_orderness_seconds is None:
         return None
-    return JobWatermarks(parallelism=spec.parallelism, idle_timeout=spec.source.idle_timeout_seconds)
+    return JobWatermarks(
+        parallelism=spec.parallelism,
+        idle_timeout=spec.source.idle_timeout_seconds,
+        pieces=spec.source.max_records_per_split > 0,
+    )

@@ -16,8 +16,8 @@ NO_WATERMARK = -(1 << 63)
 NO_LIMIT = (1 << 63) - 1
 """After every record time."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST_MILLIS = 253_402_300_799_999
-"""The end of the year 9999, the last that a ``datetime`` can have."""
+_FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+"""The first and the last millisecond of a ``datetime``, in the years 1 and 9999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,8 @@ class GivenWatermarks:
     """Watermarks at a checkpoint's begin, in milliseconds since 1970; given to a subtask with its splits.
 
     :param own: the subtask's.
-    :param others: the minimum of its active partitions that it does not read in this checkpoint; NO_LIMIT without any.
+    :param others: the minimum of the active partitions that hold it back and that it does not read in this checkpoint;
+        NO_LIMIT without any.
     :param partitions: of the partitions that it reads.
     """
 
@@ -81,10 +82,10 @@ class SubtaskWatermark:
             self.observe(latest_times(batch))
 
     def time(self) -> datetime | None:
-        """The subtask's watermark in UTC; None before the first."""
-        if self.value == NO_WATERMARK:
+        """The subtask's watermark in UTC; None before the first, and before the year 1."""
+        if self.value < _FIRST_MILLIS:
             return None
-        return _EPOCH + timedelta(milliseconds=min(self.value, _LATEST_MILLIS))
+        return _EPOCH + timedelta(milliseconds=min(self.value, _LAST_MILLIS))
 
     @property
     def reached(self) -> ReachedWatermarks:

@@ -108,8 +108,10 @@ class FakeCluster:
         self.deleted.discard(topic)
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        """:raises OverflowError: a time is outside 64 bits, as in Kafka's client."""
         found = {}
         for one, millis in times.items():
+            millis.to_bytes(8, signed=True)
             later = [(number, time) for number, time in enumerate(self.times.get(one, [])) if time >= millis]
             if later:
                 found[one] = FoundRecord(self.starts.get(one, 0) + later[0][0], later[0][1])

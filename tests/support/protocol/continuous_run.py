@@ -61,6 +61,12 @@ class _Waves:
         self.count, self.next_wave = count, self.next_wave + 1
         self._start(added)
 
+    def withdraw(self, count: int) -> None:
+        self.count = count
+
+    def cancel_withdrawn(self, ending: Collection[int]) -> None:
+        """Each process has a place here, so it is asked to end, and does."""
+
 
 Halts = Mapping[int, TaskMoment | None]
 """Where subtasks halt."""

@@ -69,6 +69,26 @@ def test_everything_that_a_template_may_set_is_in_the_pod(role: str) -> None:
     }
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_field_without_a_value_removes_nothing(role: str) -> None:
+    """A chart that renders an empty list writes null; Kubernetes takes it for an absent field."""
+    container = {"name": role, "env": None, "envFrom": None, "volumeMounts": None}
+    metadata = {"labels": None, "annotations": {"note": None}}
+    spec = {"containers": [container], "nodeSelector": None, "securityContext": {"fsGroupChangePolicy": None}}
+    template = {"metadata": metadata, "spec": spec}
+    assert pod_of(role, wanted(**{role: {"podTemplate": template}})) == pod_of(role, wanted())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_empty_dir_without_a_value_has_the_size_limit(role: str) -> None:
+    def volumes(source: dict[str, Any] | None) -> list[Any]:
+        template = {"spec": {"volumes": [{"name": "scratch", "secret": None, "emptyDir": source}]}}
+        return list(pod_of(role, wanted(**{role: {"podTemplate": template}}))["spec"]["volumes"])
+
+    assert volumes(None)[-1] == {"name": "scratch", "emptyDir": {"sizeLimit": "10240Mi"}}
+    assert volumes({"medium": None}) == volumes(None)
+
+
 def test_spark_gives_executors_the_templates_grace() -> None:
     name = "spark.kubernetes.executor.terminationGracePeriodSeconds"
     template = {"spec": {"terminationGracePeriodSeconds": 40}}
@@ -108,6 +128,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "'v' is refused: hostPath is not allowed"),
     ({"volumes": [{"name": "v", "csi": {"driver": "x"}}]}, "csi is not allowed; use one of configMap"),
     ({"volumes": [{"name": "v"}]}, "a volume without a kind is not allowed"),
+    ({"volumes": [{"name": "v", "secret": None}]}, "a volume without a kind is not allowed"),
     ({"volumes": [{"name": "v", "emptyDir": {}, "secret": {}}]}, "emptyDir, secret is not allowed"),
     ({"volumes": [{"name": "v", "secret": {}}]}, "secretName of 'v' must be a name"),
     ({"volumes": [{"emptyDir": {}}]}, "spec.volumes: name must be"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.running import MIN_STALL_SECONDS, STALL_INTERVALS, judge_checkpoints
 from kafkasparkjob_operator.identity import JobKey
@@ -60,8 +58,8 @@ def judge_transactions(
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
         return None
     began = parse_time(report.oldest_transaction_time)
-    limit = timedelta(seconds=max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval))
-    left = None if began is None else (began + limit - draft.now).total_seconds()
+    limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval)
+    left = None if began is None else limit - (draft.now - began).total_seconds()
     used = report.transaction_time_used
     runs_out = f"the oldest transaction has used {used} % of spec.sink.transactions.timeoutSeconds" if used else ""
     if left is None or left > 0:

@@ -61,7 +61,7 @@ def rescale_in_place(
     if report is None or report.state is not DriverState.RUNNING or not report.rescales:
         return None
     left = CONFIRM_SECONDS - draft.seconds_of(REQUESTED)
-    if left <= 0 or _given_up(draft, job):
+    if left <= 0 or _given_up(job):
         return None
     ask = AskForScale(
         name=driver.name, uid=driver.uid, parallelism=wanted, executors=desired.workload.executor_instances,
@@ -70,10 +70,10 @@ def rescale_in_place(
     return InPlace(actions=(ask,), rescaling=wanted, look_again_after=left)
 
 
-def _given_up(draft: StatusDraft, job: JobResource) -> bool:
+def _given_up(job: JobResource) -> bool:
     """True where another attempt is on its way to the resource's spec already."""
     prepares = job.status.get("reason") == PREPARING and job.status.get("observedGeneration") == job.generation
-    return prepares or bool(draft.section("attempt").get("stopReason"))
+    return prepares or bool(job.status.get("attempt", {}).get("stopReason"))
 
 
 def _asked(

@@ -294,7 +294,7 @@ class ControlServer:
     def _lose(self, subtask: int, *, asked: bool = False) -> None:
         """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
         del self._connections[subtask]
-        if not asked:
+        if not (asked or self._is_stopping):
             self.losses.add(subtask)
         for orphan in self._adoptions.lose(subtask):
             send(self._connections.get(orphan), encode_work(self._unanswered[orphan].again()))

@@ -171,8 +171,9 @@ class ContinuousEngine:
         """The check of that number of subtasks, which may be more than the checkpoints have yet."""
         executors = ExecutorPresence(self._spark, is_over=self._draining.is_set, tasks=count)
         return SubtaskPlaces(
-            count, connected=lambda: self._server.connected, executors=executors, announcements=self._announcements
-        )
+            count, present=lambda: self._pace.parallelism, connected=lambda: self._server.connected,
+            executors=executors, announcements=self._announcements,
+        )  # fmt: skip
 
     def _stop(self) -> None:
         """Ends the subtasks; what they have written is committed, or its brokers have it.

@@ -25,7 +25,8 @@ _STEP_SECONDS = 2.0
 class SubtaskPlaces:
     """Made by the continuous engine, which calls :meth:`check` in its loop.
 
-    :param count: number of subtasks.
+    :param count: number of subtasks, with those that a rescale adds.
+    :param present: number of subtasks of the next checkpoint. Spark has a place for them before those that are added.
     :param connected: the subtasks whose connections stand.
     :param announcements: for the event about a long wait for executors.
     """
@@ -34,12 +35,14 @@ class SubtaskPlaces:
         self,
         count: int,
         *,
+        present: Callable[[], int],
         connected: Callable[[], set[int]],
         executors: ExecutorPresence,
         announcements: Announcements,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._all = set(range(count))
+        self._present = present
         self._connected = connected
         self._executors = executors
         self._announcements = announcements
@@ -50,17 +53,20 @@ class SubtaskPlaces:
     def check(self) -> None:
         """Counts the time in which a subtask is missing that has a place.
 
-        Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod. Nor does
+        Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod. While a
+        present subtask is missing, those that are added and have no place yet are left out of that. Nor does
         time in which the driver is frozen: its subtasks give it up, and Spark starts them again after it.
 
         :raises SubtaskMissing: after :data:`MISSING_SECONDS`.
         """
-        now, missing = self._clock(), self._all - self._connected()
+        now, connected = self._clock(), self._connected()
+        missing = set(range(self._present())) - connected or self._all - connected
         elapsed, self._checked_at = min(now - self._checked_at, _STEP_SECONDS), now
         if not missing:
             self._missing_seconds = self._placed_seconds = 0.0
             return
         self._missing_seconds += elapsed
+        self._executors.tasks = len(connected | missing)
         self._executors.count()
         if self._executors.lacking:
             self._placed_seconds = 0.0

@@ -19,7 +19,8 @@ class Rescaling:
     """Made by the continuous engine, which calls :meth:`advance` in its loop.
 
     The present subtasks write on until every added subtask is connected. Only then the next checkpoint waits until
-    nothing runs, and begins with the other parallelism.
+    nothing runs, and begins with the other parallelism. Nobody waits for a present subtask that is lost. It may have
+    no place before another ends behind the boundary, and its work is done by others meanwhile (ADR 60).
 
     :param wanted: what the operator asks for; None as long as it has asked for nothing.
     :param places: makes the check of that number of subtasks.
@@ -64,8 +65,8 @@ class Rescaling:
             if scale != self._scale:
                 self._take(scale)
             self._end_unused(scale)
-            ready = self._server.ready
-            self.holds_back = scale.parallelism != self.parallelism and ready >= set(range(scale.parallelism))
+            ready, added = self._server.ready, range(self.parallelism, scale.parallelism)
+            self.holds_back = scale.parallelism != self.parallelism and ready.issuperset(added)
             if self.holds_back and self._pipeline.oldest is None:
                 self._change(scale.parallelism)
             elif self._has_surplus and ready == set(range(self.parallelism)) and not self._server.ending:
@@ -85,8 +86,9 @@ class Rescaling:
         used = max(scale.parallelism, self.parallelism)
         unused = range(used, self._subtasks.count)
         if unused and self._server.end(unused, wave=self._subtasks.next_wave):
-            self._subtasks.count = used
+            self._subtasks.withdraw(used)
             self._has_surplus = True
+        self._subtasks.cancel_withdrawn(self._server.ending)
 
     def _change(self, parallelism: int) -> None:
         self._pipeline.rescale(parallelism)

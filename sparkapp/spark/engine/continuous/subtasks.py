@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,7 @@ class Subtasks:
     takes a second for.
 
     A rescale in place adds a wave of tasks, which is a Spark job of its own. It ends tasks over their connections, and
-    the job of their wave ends with its last task.
+    the job of their wave ends with its last task. Tasks without a place cannot be asked, so their job is cancelled.
 
     :ivar count: number of subtasks whose tasks have been started and not asked to end.
     """
@@ -32,28 +33,44 @@ class Subtasks:
         self._job = job
         self._address = address
         self._tag = f"subtasks-{uuid.uuid4()}"
-        self._waves: list[Future[None]] = []
+        self._jobs: dict[Wave, Future[None]] = {}
+        self._withdrawn: set[Wave] = set()
         self.count = 0
 
     @property
     def next_wave(self) -> int:
         """Number of the next wave."""
-        return len(self._waves)
+        return len(self._jobs)
 
     def start(self, count: int) -> None:
         """Submits a job with the tasks of the next subtasks, up to this number of subtasks; returns at once."""
         wave = Wave(self.next_wave, first=self.count, count=count - self.count)
         self.count = count
-        self._waves.append(run_in_background(partial(self._run, wave), name=f"subtasks-job-{wave.number}"))
+        self._jobs[wave] = run_in_background(partial(self._run, wave), name=f"subtasks-job-{wave.number}")
+
+    def withdraw(self, count: int) -> None:
+        """Called when all tasks from this subtask on are asked to end, now or as soon as they connect."""
+        self.count = count
+        self._withdrawn |= {wave for wave in self._jobs if wave.first >= count}
+
+    def cancel_withdrawn(self, ending: Collection[int]) -> None:
+        """Ends the jobs of withdrawn waves, without waiting. Called often: Spark may not have a job yet.
+
+        :param ending: subtasks with a task that may still send what it has; their waves are left alone.
+        """
+        for wave in self._withdrawn:
+            if not self._jobs[wave].done() and not any(wave.first <= each < wave.first + wave.count for each in ending):
+                self._spark.sparkContext.cancelJobsWithTag(self._tag_of(wave))
 
     @property
     def ended(self) -> bool:
         """Whether no task runs any more, or a job has failed."""
-        return self.failure() is not None or all(wave.done() for wave in self._waves)
+        return self.failure() is not None or all(job.done() for job in self._jobs.values())
 
     def failure(self) -> BaseException | None:
-        """Why a job failed; None if all run, or ended in order."""
-        return next((error for wave in self._waves if wave.done() and (error := wave.exception()) is not None), None)
+        """Why a job failed; None if all run, or ended in order. The job of a withdrawn wave may be cancelled."""
+        needed = (job for wave, job in self._jobs.items() if wave not in self._withdrawn)
+        return next((error for job in needed if job.done() and (error := job.exception()) is not None), None)
 
     def start_again(self, task: int) -> None:
         """Ends one try of a task, and Spark starts the task again; it does not count as a failure.
@@ -72,7 +89,11 @@ class Subtasks:
     def _run(self, wave: Wave) -> None:
         context = self._spark.sparkContext
         context.addJobTag(self._tag)
+        context.addJobTag(self._tag_of(wave))
         context.setJobDescription(f"subtasks {wave.first} to {wave.first + wave.count - 1}")
         job = replace(self._job, spec=replace(self._job.spec, parallelism=wave.first + wave.count))
         task = partial(run_subtask, encode_job(job), self._address, wave)
         context.parallelize(range(wave.count), wave.count).foreachPartition(task)
+
+    def _tag_of(self, wave: Wave) -> str:
+        return f"{self._tag}-{wave.number}"

@@ -27,10 +27,12 @@ def token(place: Place) -> ApiClient:
     return ApiClient(place.kubeconfig)
 
 
-def refused(token: ApiClient, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> None:
+def refused(token: ApiClient, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> str:
+    """The message of the refusal."""
     with pytest.raises(ApiError) as answer:
         token.call(method, path, body, content_type=kind)
     assert answer.value.status == 403, answer.value
+    return answer.value.message
 
 
 def config_map(name: str, **labels: str) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def network_policy(name: str, selected: dict[str, str]) -> dict[str, Any]:
 
 
 OURS = {"app.kubernetes.io/managed-by": names.MANAGED_BY, names.LABEL_JOB: "orders"}
+OWNER = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
 
 
 def test_the_operator_reaches_no_other_namespace(token: ApiClient) -> None:
@@ -110,9 +113,8 @@ def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, a
     refused(token, "DELETE", f"{base}/pods/foreign")
     refused(token, "PATCH", f"{base}/pods/foreign", {"metadata": {"labels": OURS}}, kind=merge)
     refused(token, "POST", f"{base}/pods", pod("more"))
-    owner = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
     driver = pod("more", **OURS, **{names.LABEL_ROLE: "driver"})
-    driver["metadata"]["ownerReferences"] = [owner]
+    driver["metadata"]["ownerReferences"] = [OWNER]
     refused(token, "POST", f"{base}/pods", driver)  # with a foreign service account
     base = NETWORK_POLICIES.format(place.namespace)
     foreign = network_policy("foreign", {})
@@ -121,8 +123,11 @@ def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, a
     refused(token, "DELETE", f"{base}/foreign")
     refused(token, "POST", base, network_policy("more", {names.LABEL_JOB: "orders"}))  # no KafkaSparkJob owns it
     of_another = network_policy("more", {names.LABEL_JOB: "another"})
-    of_another["metadata"] |= {"labels": OURS, "ownerReferences": [owner]}
+    of_another["metadata"] |= {"labels": OURS, "ownerReferences": [OWNER]}
     refused(token, "POST", base, of_another)
+    of_every_pod = network_policy("more", {})
+    of_every_pod["metadata"] |= {"labels": OURS | {names.LABEL_JOB: ""}, "ownerReferences": [OWNER]}
+    refused(token, "POST", base, of_every_pod)
 
 
 def _is_refused(token: ApiClient, path: str) -> bool:
@@ -135,8 +140,7 @@ def _is_refused(token: ApiClient, path: str) -> bool:
 
 def test_the_operator_grants_no_more_than_it_has(token: ApiClient, place: Place) -> None:
     base = f"{RBAC}/namespaces/{place.namespace}"
-    owner = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
-    meta = {"name": "more", "labels": OURS, "ownerReferences": [owner]}
+    meta = {"name": "more", "labels": OURS, "ownerReferences": [OWNER]}
     rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["foreign"], "verbs": ["get"]}
     refused(
         token, "POST", f"{base}/roles", {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
@@ -195,14 +199,21 @@ def test_drift_of_network_policies_is_repaired(job: LiveJob, api: ApiClient) -> 
     assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
 
 
+@pytest.fixture(params=["enabled", ""], ids=["value", "empty"])
+def selected_value(request: pytest.FixtureRequest) -> str:
+    """The value of the label that the selector wants."""
+    return str(request.param)
+
+
 @pytest.fixture
 def selecting(
-    place: Place, api: ApiClient, chart: Callable[..., list[dict[str, Any]]], tmp_path: Path
+    place: Place, api: ApiClient, chart: Callable[..., list[dict[str, Any]]], tmp_path: Path, selected_value: str
 ) -> Iterator[OperatorProcess]:
     """An operator with the rights over the cluster that a selector of namespaces needs."""
     account = f"system:serviceaccount:{place.namespace}:operator"
     name = f"selecting-{place.namespace}"
-    for manifest in chart("watchNamespaceSelector.kafkaspark\\.io/jobs=enabled", "rbac.aggregateClusterRoles=false"):
+    selector = f"watchNamespaceSelector.kafkaspark\\.io/jobs={selected_value}"
+    for manifest in chart(selector, "rbac.aggregateClusterRoles=false"):
         kind = manifest["kind"]
         if kind == "ClusterRole":
             api.apply(f"{RBAC}/clusterroles/{name}", manifest | {"metadata": {"name": name}})
@@ -216,7 +227,7 @@ def selecting(
             plural = "ies" if kind.endswith("Policy") else "ybindings"
             api.apply(f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic{plural}/{name}", body)
     with operators(place, tmp_path) as start:
-        operator = start(watch_namespaces="", watch_namespace_selector="kafkaspark.io/jobs=enabled")
+        operator = start(watch_namespaces="", watch_namespace_selector=f"kafkaspark.io/jobs={selected_value}")
         operator.await_leading()
         yield operator
     for path in ("clusterrolebindings", "clusterroles"):
@@ -225,12 +236,12 @@ def selecting(
 
 @pytest.mark.usefixtures("selecting")
 def test_only_selected_namespaces_are_watched(
-    place: Place, api: ApiClient, token: ApiClient, make_namespace: Callable[[str, str], None]
+    place: Place, api: ApiClient, token: ApiClient, make_namespace: Callable[[str, str], None], selected_value: str
 ) -> None:
     other = f"t-{uuid.uuid4().hex[:8]}"
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
     selected = f"t-{uuid.uuid4().hex[:8]}"
-    labels = {"kafkaspark.io/jobs": "enabled"}
+    labels = {"kafkaspark.io/jobs": selected_value}
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": selected, "labels": labels}})
     first, second = LiveJob(api, other), LiveJob(api, selected)
     first.create()
@@ -238,8 +249,12 @@ def test_only_selected_namespaces_are_watched(
     second.run(1, hold=False)
     assert first.pods == []
     assert first.status == {}
-    refused(token, "POST", f"/api/v1/namespaces/{other}/pods", pod("p", **OURS))
-    refused(token, "POST", "/api/v1/namespaces/kube-system/pods", pod("p", **OURS))
+    driver = pod("p", **OURS, **{names.LABEL_ROLE: "driver"})
+    driver["metadata"]["ownerReferences"] = [OWNER]
+    driver["spec"]["serviceAccountName"] = "orders-driver"
+    for namespace in (other, "kube-system"):
+        message = refused(token, "POST", f"/api/v1/namespaces/{namespace}/pods", driver)
+        assert "the operator writes in selected namespaces only" in message
     api.merge(f"/api/v1/namespaces/{other}", {"metadata": {"labels": labels}})
     first.run(1, hold=False)
 

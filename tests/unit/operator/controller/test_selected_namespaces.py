@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
 from kafkasparkjob_operator.kubernetes.port import ClusterError
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.api_client import REPOSITORY
+from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture
 
 
 def selected(operator_fixture: OperatorFixture, selector: str) -> SelectedNamespaces:
@@ -66,6 +68,27 @@ async def test_nothing_is_done_in_a_namespace_that_is_not_selected_any_more() ->
     assert operator_fixture.cache.keys == []
 
 
+async def test_a_job_that_was_deleted_meanwhile_goes_when_its_namespace_is_selected_again() -> None:
+    """Until then its finalizer stays: the operator does not act where another operator may."""
+    operator_fixture = OperatorFixture(sink={"topic": "enriched", "transactions": {"timeoutSeconds": 0}})
+    namespaces = selected(operator_fixture, "jobs=enabled")
+    label(operator_fixture, jobs="enabled")
+    await namespaces.look()
+    await operator_fixture.run()
+    label(operator_fixture)
+    await namespaces.look()
+    operator_fixture.kubernetes.delete_job(KEY)
+    assert operator_fixture.kubernetes.has_job(KEY)
+    label(operator_fixture, jobs="enabled")
+    await namespaces.look()
+    assert len(operator_fixture.queue) == 1
+    await operator_fixture.settle()
+    operator_fixture.checkpoint(1, 11, drained=True)
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.settle()
+    assert not operator_fixture.kubernetes.has_job(KEY)
+
+
 async def test_a_namespace_whose_jobs_could_not_be_listed_is_added_later(monkeypatch: pytest.MonkeyPatch) -> None:
     operator_fixture = OperatorFixture()
     namespaces = selected(operator_fixture, "jobs=enabled")
@@ -99,3 +122,14 @@ async def test_a_namespace_whose_jobs_could_not_be_listed_is_added_later(monkeyp
     await namespaces.look()
     assert namespaces.includes(KEY.namespace)
     assert operator_fixture.cache.keys == [KEY]
+
+
+def test_the_operators_policy_takes_no_missing_label_for_an_empty_one() -> None:
+    """A selector may want a label with an empty value; a namespace without the label has not that value."""
+    policy = REPOSITORY / "charts/kafkaspark-operator/templates/operator-policy.yaml"
+    text = " ".join(policy.read_text(encoding="utf-8").split())
+    assert "namespaceObject.metadata.?labels[?'{{ $key }}'] == optional.of('{{ $value }}')" in text
+    defaults = re.findall(r"\.orValue\(''\) == ([^()&|]+)", text)
+    assert len(defaults) == 2
+    # Never equal to the empty default: a text, or a value with a text at its end.
+    assert [value for value in defaults if not re.search(r"'[^'{]+' ?$", value)] == []

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.identity import FINALIZER, JobKey
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict
 from sparkapp.model.report import DriverState
 from tests.support.fakes.kubernetes import FakeKubernetes
 from tests.support.kubernetes.operator_fixture import DRAINED, FATAL, FINISHED, KEY, ROTATED, OperatorFixture
 
 BOUNDED: dict[str, Any] = {"source": {"topics": ["orders"], "stopping": {"mode": "Latest"}}}
+NEVER: dict[str, Any] = {"sink": {"topic": "enriched", "transactions": {"timeoutSeconds": 0}}}
 CODE = {"python": {"function": "enrich:transform", "configMapRef": {"name": "modules"}}}
 
 
@@ -137,3 +138,81 @@ async def test_what_the_driver_reports_is_newer_than_its_start() -> None:
     await operator_fixture.look()
     assert operator_fixture.status["parallelism"] == 3
     assert operator_fixture.status["engine"]["name"] == "Continuous"
+
+
+async def loses_an_attempt(operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt has drained; the start of the second is not in the status, and its pod is lost."""
+    await operator_fixture.run()
+    operator_fixture.checkpoint(1, 11, drained=True)
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.look()
+    operator_fixture.wait(60)
+    await loses_the_start(operator_fixture, monkeypatch, 2)
+    operator_fixture.kubernetes.remove(("Pod", "team", "orders-2-driver"))
+    assert operator_fixture.status["attempt"]["outcome"] == "Drained"
+
+
+def left_open(operator_fixture: OperatorFixture) -> bool:
+    return "TransactionsLeftOpen" in operator_fixture.kubernetes.events(warning=True)
+
+
+async def test_what_a_lost_attempt_has_left_open_is_settled_at_the_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**NEVER)
+    await loses_an_attempt(operator_fixture, monkeypatch)
+    operator_fixture.checkpoint(2, 11)
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-3-driver"]
+    operator_fixture.checkpoint(3, 11, drained=True)
+    operator_fixture.driver_ends(3, DRAINED)
+    await operator_fixture.settle()
+    assert not operator_fixture.kubernetes.has_job(KEY)
+    assert not left_open(operator_fixture)
+
+
+@pytest.mark.parametrize("claimed", [1, 2], ids=["never-began", "drained"])
+async def test_a_lost_attempt_that_has_left_nothing_holds_no_deletion(
+    monkeypatch: pytest.MonkeyPatch, claimed: int
+) -> None:
+    operator_fixture = OperatorFixture(**NEVER)
+    await loses_an_attempt(operator_fixture, monkeypatch)
+    operator_fixture.checkpoint(claimed, 12, drained=True)
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.look()
+    assert not operator_fixture.kubernetes.has_job(KEY)
+    assert not left_open(operator_fixture)
+
+
+async def test_a_lost_attempt_whose_state_is_unreadable_may_have_left_transactions_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator_fixture = OperatorFixture(**NEVER)
+    await loses_an_attempt(operator_fixture, monkeypatch)
+    operator_fixture.checkpoint(2, 11, uid="another-job")
+    operator_fixture.kubernetes.delete_job(KEY)
+    await operator_fixture.settle()
+    assert not operator_fixture.kubernetes.has_job(KEY)
+    assert left_open(operator_fixture)
+
+
+async def test_a_suspended_job_says_what_a_lost_attempt_may_have_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**NEVER)
+    await loses_an_attempt(operator_fixture, monkeypatch)
+    operator_fixture.checkpoint(2, 11)
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    assert operator_fixture.status["state"] == "Suspended"
+    assert "attempt 2 did not drain in order (Missing)" in operator_fixture.status["message"]
+    sink = {"topic": "enriched", "transactions": {"timeoutSeconds": 900}}
+    operator_fixture.kubernetes.edit_job(KEY, sink=sink)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.job(KEY)["metadata"]["finalizers"] == [FINALIZER]
+
+
+async def test_a_claim_without_a_driver_has_left_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator_fixture = OperatorFixture(**NEVER)
+    await loses_the_start(operator_fixture, monkeypatch, 1)
+    operator_fixture.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    operator_fixture.kubernetes.edit_job(KEY, suspend=True)
+    await operator_fixture.settle()
+    assert operator_fixture.status["message"].startswith("nothing runs: spec.suspend is true; resume the job")

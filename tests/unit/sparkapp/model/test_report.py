@@ -96,6 +96,36 @@ def test_a_field_of_the_wrong_kind_is_no_report(name, value):
     assert decode_report(changed(**{name: value}), job_uid="uid") is None
 
 
+TIMES = ("checkpoint_time", "oldest_transaction_time")
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("value", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", "yesterday", "7", "\ud800"])
+def test_a_time_that_nothing_can_be_added_to_is_no_report(name, value):
+    assert decode_report(changed(**{name: value}), job_uid="uid") is None
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("", ""), ("2026-11-21T08:00:00Z", "2026-11-21T08:00:00Z"), ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
+        ("2026-11-21T08:00:00.5+02:00", "2026-11-21T06:00:00Z"), ("2026-11-21\ud80008:00:00", "2026-11-21T08:00:00Z"),
+    ],
+)  # fmt: skip
+def test_times_are_written_as_kubernetes_writes_them(name, value, known):
+    assert getattr(decode_report(changed(**{name: value}), job_uid="uid"), name) == known
+
+
+def test_every_text_can_be_sent():
+    event = {"sequence": 1, "type": "Normal", "reason": "r", "message": "m\ud800", "time": "\udcff"}
+    found = decode_report(changed(events=[event], engine_message="\udfff", updated_at="\ud800"), job_uid="uid")
+    assert (found.events[0].message, found.events[0].time) == ("m?", "?")
+    assert (found.engine_message, found.updated_at) == ("?", "?")
+    body = json.loads(encode_termination(termination_of(CheckpointCorrupt("x"))))
+    assert decode_termination(json.dumps({**body, "message": "\ud800"})).message == "?"
+
+
 def test_long_texts_are_cut_and_events_bounded():
     event = {"sequence": 1, "type": "Evil", "reason": "r" * 500, "message": "m" * 3000, "time": "t" * 100}
     text = changed(events=[event] * 15, updated_at="u" * 99)
@@ -146,3 +176,8 @@ def test_other_errors_are_shown_as_they_are_and_fit_the_log():
     assert last.reason == "InternalError"
     assert last.message.startswith("RuntimeError: ")
     assert len(encode_termination(last).encode()) <= MAX_TERMINATION_BYTES
+
+
+def test_an_error_that_names_a_file_in_another_encoding_has_a_message():
+    last = encode_termination(termination_of(RuntimeError("caf\udce9")))
+    assert decode_termination(last).message == "RuntimeError: caf?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 
 from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, MAX_MESSAGE, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 
@@ -61,6 +62,12 @@ def test_null_keys_values_headers_and_timestamps_stay_null():
     assert (letter["key"], letter["value"]) == (None, None)
     assert headers(letter)[0] == ("kafkaspark.error.topic", b"in")
     assert dict(headers(letter))["kafkaspark.error.timestamp"] == b""
+
+
+@pytest.mark.parametrize("millis", [-62_135_596_800_001, -1, 0, 253_402_300_800_000, (1 << 63) // 1000 - 1])
+def test_the_time_may_be_before_the_year_1_and_after_the_year_9999(millis: int):
+    (letter,) = letters({**ROW, "timestamp": pa.scalar(millis * 1000, pa.timestamp("us", tz="UTC"))})
+    assert dict(headers(letter))["kafkaspark.error.timestamp"] == str(millis).encode()
 
 
 def test_a_letter_that_failed_again_keeps_its_first_headers():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.continuous.local.subtask_failures import SubtaskFailures
 from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 
@@ -16,7 +16,7 @@ class GrantedSubtask:
 
     :ivar instance: 0 while none was asked for.
     :ivar opened: its producer is open. :ivar granted: it may write.
-    :ivar ending: it was told to commit and to end, because partitions are gone.
+    :ivar ending: it ends, and what it commits last is not known: partitions are gone, or its process was lost.
     :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
     :ivar reading: partitions that it was told to read.
     :ivar returning: partitions of the document that it was not given: a broker did not know them at its grant.
@@ -84,18 +84,3 @@ class GrantedSubtask:
         return GrantedSubtask(
             instance=instance, failures=self.failures, heard=True, follows=in_order and self.is_settled
         )
-
-
-def count_loss(
-    subtasks: Mapping[int, GrantedSubtask],
-    number: int,
-    offsets: Mapping[TopicPartition, int],
-    pending: Mapping[TopicPartition, int],
-) -> None:
-    """Counts a loss of a subtask; called by the driver of the local pace.
-
-    :param offsets: next offset of each partition, by commits that are known. :param pending: records to read.
-    :raises SubtaskMissing: it was lost too often without having got further.
-    """
-    owned = {each: at for each, at in offsets.items() if split_owner(*each, len(subtasks)) == number}
-    subtasks[number].failures.lost(number, owned, [each for each in owned if pending.get(each)])

@@ -20,7 +20,8 @@ from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
-from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask, count_loss
+from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
+from sparkapp.spark.engine.continuous.local.lost_subtasks import LostSubtasks
 from sparkapp.spark.engine.continuous.local.reported_commits import ReportedCommits
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
@@ -72,6 +73,7 @@ class LocalPace:
         self.parallelism = job.spec.parallelism
         self.places = places(self.parallelism)
         self._gone = GonePartitions(self._subtasks)
+        self._losses = LostSubtasks(self._subtasks, server.losses)
         self._instances = 0
         self._is_granted = False
         self._may_be_gone = False
@@ -98,8 +100,8 @@ class LocalPace:
     def step(self, *, draining: bool) -> bool:
         """See :meth:`Pace.step`. The subtasks may be asked to end when all that they commit is known by reports."""
         self._calls.finish()
-        is_settled = not (self.lost or self._gone) and all(each.is_settled for each in self._subtasks.values())
-        if (draining or self._enumerator.finished) and self._calls.is_idle and (is_settled or not self._is_granted):
+        is_settled = not (self._is_granted and (self._gone or self._losses.unsettled()))
+        if (draining or self._enumerator.finished) and self._calls.is_idle and is_settled:
             return False
         if draining and self._is_granted and (lost := sorted(self._server.lost(LOST_SECONDS))):
             msg = f"subtasks {lost} have had no place for {LOST_SECONDS:g} s, and their last commits are not known"
@@ -113,9 +115,7 @@ class LocalPace:
         if answer is None or time.monotonic() > self._look_at:
             self._look_at = time.monotonic() + _PAUSE
             self._await_subtasks()
-            for number in self._server.losses.taken():
-                known = {**self._enumerator.offsets, **self._reported.offsets}
-                count_loss(self._subtasks, number, known, self._enumerator.pending or {})
+            self._losses.count({**self._enumerator.offsets, **self._reported.offsets}, self._enumerator.pending or {})
         self._watch()
         return True
 
@@ -124,6 +124,7 @@ class LocalPace:
 
         :raises KafkaSparkJobError: why it has failed for good.
         """
+        self._losses.note()
         report, subtask = answer.report, self._subtasks[answer.subtask]
         if report is None:
             return
@@ -145,8 +146,7 @@ class LocalPace:
         """
         if not self._is_granted:
             return
-        missing = silent | (self._subtasks.keys() - {n for n, each in self._subtasks.items() if each.is_settled})
-        if missing:
+        if missing := silent | self._losses.unsettled():
             raise SubtaskMissing(f"subtasks {sorted(missing)} did not confirm their last commits")
         self._recorded(time.monotonic(), self._record()())
 

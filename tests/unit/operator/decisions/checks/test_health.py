@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from kafkasparkjob_operator.decisions.standby import PREPARE_SECONDS
-from sparkapp.model.report import DriverState
+from sparkapp.model import names
+from sparkapp.model.report import DriverState, Report, encode_report
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
 
 BY_A_REPORT = ("KafkaReachable", "CheckpointHealthy", "TransactionsHealthy", "ExecutorsAvailable")
@@ -103,3 +105,19 @@ async def test_a_job_that_prepares_a_standby_is_judged_meanwhile() -> None:
     assert fixture.status["reason"] == "PreparingSuccessor"
     assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
     assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
+
+
+@pytest.mark.parametrize("name", ["checkpoint_time", "oldest_transaction_time"])
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2026-04-01\ud80000:00:00+00:00"])
+@pytest.mark.parametrize("lag", [7, None])
+async def test_no_time_of_a_report_keeps_a_job_from_being_suspended(name: str, time: str, lag: int | None) -> None:
+    fixture = await running()
+    text = encode_report(
+        Report(job_uid="job-uid", attempt=1, state=DriverState.RUNNING, updated_at="", **{**OPEN, "lag_records": lag})
+    )
+    fixture.kubernetes.set_data(
+        KEY, names.report_config_map(KEY.name), names.REPORT_KEY, json.dumps({**json.loads(text), name: time})
+    )
+    fixture.kubernetes.edit_job(KEY, suspend=True)
+    await fixture.settle()
+    assert fixture.status["state"] == "Suspending"

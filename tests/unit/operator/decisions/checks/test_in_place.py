@@ -213,6 +213,24 @@ async def test_a_refused_request_leaves_the_job_running_and_another_attempt_foll
     assert state(running) == ("Rescaling", "RescaleStarted")
 
 
+async def test_time_without_readiness_before_it_does_not_count(running: OperatorFixture) -> None:
+    """The first request waits for executors without a place, and the second is refused for a moment."""
+    await scaled(running, 4)
+    await reported(running, rescaling=4)
+    running.wait(10 * CONFIRM_SECONDS)
+    await running.settle()
+    since = running.ready["lastTransitionTime"]
+    running.kubernetes.refuse_annotations = WEBHOOK
+    await scaled(running, 2)
+    for _ in range(3):
+        assert state(running) == ("Running", "RescaleRequested")
+        assert running.ready["lastTransitionTime"] == since
+        assert not is_stopped(running)
+        running.wait(CONFIRM_SECONDS / 3)
+        await running.settle()
+    assert is_stopped(running)
+
+
 async def test_a_request_that_is_refused_for_a_moment_is_repeated(running: OperatorFixture) -> None:
     running.kubernetes.add_executor(KEY, 1)
     running.kubernetes.refuse_annotations = WEBHOOK

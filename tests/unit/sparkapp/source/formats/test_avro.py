@@ -94,6 +94,19 @@ def test_what_is_not_a_record_is_an_error_and_its_neighbours_are_not(server: Reg
         assert "\n" not in text
 
 
+def test_an_id_that_no_registry_gives_is_an_error_of_its_record_without_a_request(server: RegistryServer) -> None:
+    number = server.register("s", ONE)
+    ids = [1 << 31, (1 << 32) - 1, (1 << 31) - 1, number]
+    _, errors = decode(server, ONE, *(framed(each, ONE, {"id": 7}) for each in ids))
+    assert [error and error.partition(":")[0] for error in errors] == [
+        "it does not begin with a zero byte and a schema id, but with 0080000000",
+        "it does not begin with a zero byte and a schema id, but with 00ffffffff",
+        "the schema registry http",
+        None,
+    ]
+    assert server.requests == [f"/schemas/ids/{(1 << 31) - 1}", f"/schemas/ids/{number}"]
+
+
 def test_an_unknown_id_is_asked_for_again_after_some_time_and_not_before(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

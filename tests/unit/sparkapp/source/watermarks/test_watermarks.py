@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition, split_owner
-from sparkapp.source.watermarks.job_watermarks import JobWatermarks
+from sparkapp.source.watermarks.job_watermarks import JobWatermarks, job_watermarks_of
 from sparkapp.source.watermarks.record_times import latest_times
 from sparkapp.source.watermarks.subtask_watermark import (
     NO_LIMIT,
@@ -30,13 +33,15 @@ IN0, IN1, IN2, IN3 = PARTITIONS
 class Attempt:
     """An attempt without Kafka and Spark: two subtasks, a clock, and the offsets of four partitions."""
 
-    def __init__(self, *, timeout: float = 0, parallelism: int = 2) -> None:
+    def __init__(self, *, timeout: float = 0, parallelism: int = 2, pieces: bool = False) -> None:
         self.now = 1000.0
         self.parallelism = parallelism
-        self.marks = JobWatermarks(parallelism=parallelism, idle_timeout=timeout, clock=lambda: self.now)
+        self.marks = JobWatermarks(parallelism=parallelism, idle_timeout=timeout, pieces=pieces, clock=lambda: self.now)
         self.offsets = dict.fromkeys(PARTITIONS, 0)
         self.seen: list[int] = []
         """Watermarks of the subtasks before each batch, in the order of the calls."""
+        self.ahead = False
+        """Whether a subtask's watermark was ahead of the partition of a record that it read."""
 
     def owner(self, partition: TopicPartition) -> int:
         return split_owner(*partition, self.parallelism)
@@ -46,14 +51,14 @@ class Attempt:
         records: Mapping[TopicPartition, Sequence[int]],
         *,
         unread: Sequence[TopicPartition] = (),
-        readers: Mapping[TopicPartition, int] | None = None,
+        readers: Mapping[TopicPartition, Sequence[int]] | None = None,
         stops: Mapping[TopicPartition, int] | None = None,
     ) -> dict[int, ReachedWatermarks]:
         """Reads the records, each of them in a batch of its own.
 
         :param records: times of the records, by partition.
         :param unread: partitions with more records than that.
-        :param readers: subtasks that read a partition instead of its owner.
+        :param readers: subtasks that read a piece of a partition each, instead of its owner.
         """
         splits = [
             KafkaPartitionSplit(partition, offset, offset + len(records.get(partition, ())))
@@ -61,9 +66,12 @@ class Attempt:
         ]
         work: dict[int, tuple[KafkaPartitionSplit, ...]] = {}
         for split in splits:
-            if split.size:
-                subtask = (readers or {}).get(split.partition, self.owner(split.partition))
-                work[subtask] = (*work.get(subtask, ()), split)
+            subtasks = (readers or {}).get(split.partition, (self.owner(split.partition),))
+            bounds = [split.start + split.size * number // len(subtasks) for number in range(len(subtasks) + 1)]
+            for subtask, (start, stop) in zip(subtasks, itertools.pairwise(bounds), strict=True):
+                if start < stop:
+                    work[subtask] = (*work.get(subtask, ()), KafkaPartitionSplit(split.partition, start, stop))
+        starts = dict(self.offsets)
         self.offsets |= {split.partition: split.stop for split in splits}
         ends = {each: offset + (each in unread) for each, offset in self.offsets.items()}
         given = self.marks.begin(splits, work, ends=ends, stops=stops or {})
@@ -71,9 +79,13 @@ class Attempt:
         for subtask, part in work.items():
             watermark = SubtaskWatermark(given[subtask], bound_millis=BOUND)
             for split in part:
-                for millis in records[split.partition]:
+                first = starts[split.partition]
+                latest = given[subtask].partitions[split.partition]
+                for millis in records[split.partition][split.start - first : split.stop - first]:
                     self.seen.append(watermark.value)
+                    self.ahead |= watermark.value > latest
                     watermark.observe({split.partition: millis})
+                    latest = max(latest, millis - BOUND - 1)
             reached[subtask] = watermark.reached
         self.marks.end(reached)
         return reached
@@ -170,30 +182,34 @@ def test_a_partition_at_its_stop_holds_nobody_back() -> None:
 
 
 TIMES = st.lists(st.integers(0, 5000), max_size=4)
+Step = tuple[dict[TopicPartition, list[int]], set[TopicPartition], dict[TopicPartition, tuple[int, ...]], int]
 STEPS = st.lists(
     st.tuples(
         st.fixed_dictionaries({}, optional=dict.fromkeys(PARTITIONS, TIMES)),
         st.sets(st.sampled_from(PARTITIONS)),
-        st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 1)),
+        st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from([(0,), (1,), (0, 1), (1, 0)])),
         st.integers(0, 15),
     ),
     max_size=12,
 )
 
 
-@given(STEPS, st.sampled_from([0, 10]))
+@given(STEPS, st.sampled_from([0, 10]), st.booleans())
 def test_minimum_of_the_active_never_back_wherever_partitions_are_read(
-    steps: list[tuple[dict[TopicPartition, list[int]], set[TopicPartition], dict[TopicPartition, int], int]],
+    steps: list[
+        tuple[dict[TopicPartition, list[int]], set[TopicPartition], dict[TopicPartition, tuple[int, ...]], int]
+    ],
     timeout: int,
+    pieces: bool,
 ) -> None:
-    attempt = Attempt(timeout=timeout)
+    attempt = Attempt(timeout=timeout, pieces=pieces)
     latest: dict[TopicPartition, int] = {}
     last_records = dict.fromkeys(PARTITIONS, attempt.now)
     before = attempt.marks.snapshot
     for number, (records, unread, readers, seconds) in enumerate(steps):
         if number:
             attempt.now += seconds
-        reached = attempt.checkpoint(records, unread=sorted(unread), readers=readers)
+        reached = attempt.checkpoint(records, unread=sorted(unread), readers=readers if pieces else {})
         snapshot = attempt.marks.snapshot
         reads = {partition for partition, times in records.items() if times}
         idle = {
@@ -207,19 +223,49 @@ def test_minimum_of_the_active_never_back_wherever_partitions_are_read(
             last_records[partition] = attempt.now
         assert snapshot.partitions == {partition: millis - BOUND - 1 for partition, millis in latest.items()}
         for subtask in range(attempt.parallelism):
-            owned = [each for each in PARTITIONS if attempt.owner(each) == subtask and each not in idle]
-            least = min((snapshot.partitions.get(each, NO_WATERMARK) for each in owned), default=NO_WATERMARK)
-            known = [least, before.subtasks.get(subtask, NO_WATERMARK)]
+            held_by = [each for each in PARTITIONS if (pieces or attempt.owner(each) == subtask) and each not in idle]
+            least = min((snapshot.partitions.get(each, NO_WATERMARK) for each in held_by), default=NO_WATERMARK)
+            expected = max(least, before.subtasks.get(subtask, NO_WATERMARK))
+            assert snapshot.subtasks.get(subtask, NO_WATERMARK) == expected
             if subtask in reached:
-                known.append(reached[subtask].own)
-            assert snapshot.subtasks.get(subtask, NO_WATERMARK) == max(known)
-            if subtask in reached and not readers:
-                assert reached[subtask].own == max(known)
+                assert reached[subtask].own == expected if not pieces else reached[subtask].own <= expected
+        assert timeout or not attempt.ahead
         active = {attempt.owner(each) for each in PARTITIONS if each not in idle}
         least = min((snapshot.subtasks.get(each, NO_WATERMARK) for each in active), default=NO_WATERMARK)
         job = max(least, NO_WATERMARK if before.job is None else before.job)
         assert snapshot.job == (None if job == NO_WATERMARK else job)
         before = snapshot
+
+
+def test_nobody_is_ahead_of_a_partition_that_is_read_in_pieces() -> None:
+    attempt = Attempt(pieces=True)
+    other = attempt.owner(IN1)
+    attempt.checkpoint({each: [1000] for each in PARTITIONS})
+    fast = {each: [5000] for each in (IN0, IN1, IN3)}
+    reached = attempt.checkpoint({**fast, IN2: [1100, 1200]}, readers={IN2: (other,)}, unread=[IN2])
+    assert reached[attempt.owner(IN2)].own == 899, "the owner of a partition waits for it while others read it"
+    attempt.look(unread=[IN2])
+    assert attempt.marks.snapshot.subtasks == {0: 1099, 1: 1099}
+    assert attempt.marks.snapshot.job == 1099
+    attempt.seen.clear()
+    attempt.checkpoint({IN2: [1150, 1250, 1300, 1400]}, readers={IN2: (0, 1)})
+    assert attempt.seen == [1099, 1099, 1099, 1199], "whoever gets a piece is not ahead of it"
+    assert attempt.marks.snapshot.job == 1299
+
+
+@pytest.mark.parametrize(("max_records", "others"), [(0, NO_LIMIT), (5, NO_WATERMARK)])
+def test_all_partitions_hold_a_subtask_back_where_the_job_cuts_partitions(max_records: int, others: int) -> None:
+    source = Source(topics=("in",), group_id="g", max_out_of_orderness_seconds=0, max_records_per_split=max_records)
+    spec = JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=source, transform=Transform(), parallelism=2,
+        sink=Sink(topic="out", transactional_id_prefix="p"),
+    )  # fmt: skip
+    marks = job_watermarks_of(spec)
+    assert marks is not None
+    splits = [KafkaPartitionSplit(each, 0, each in (IN1, IN3)) for each in PARTITIONS]
+    reader = split_owner(*IN1, 2)
+    given = marks.begin(splits, {reader: (splits[1], splits[3])}, ends={}, stops={})
+    assert given[reader].others == others
 
 
 def test_a_partition_that_is_deleted_holds_nobody_back_and_a_new_one_does() -> None:
@@ -286,6 +332,18 @@ def test_the_watermark_of_a_function_is_a_time_or_none() -> None:
     assert watermark.time() == datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
     watermark.observe({IN0: NO_LIMIT})
     assert watermark.time() == datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
+
+
+def test_the_watermark_of_a_function_is_none_before_the_year_1() -> None:
+    """The first time of a ``datetime`` would make records late that are not."""
+    first = -62_135_596_800_000
+    watermark = SubtaskWatermark(
+        GivenWatermarks(own=NO_WATERMARK, others=NO_LIMIT, partitions={IN0: NO_WATERMARK}), bound_millis=0
+    )
+    watermark.observe({IN0: first})
+    assert watermark.time() is None
+    watermark.observe({IN0: first + 1})
+    assert watermark.time() == datetime(1, 1, 1, tzinfo=UTC)
 
 
 def test_a_rescale_in_place_takes_no_subtask_ahead_of_a_partition_that_it_gets() -> None:

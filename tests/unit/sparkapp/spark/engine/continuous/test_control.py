@@ -439,6 +439,23 @@ def test_losses_and_silences_are_counted_but_no_end_that_was_asked_for(quick: Co
         quick.losses.require_few()
 
 
+def test_losses_are_those_before_the_stop(server: ControlServer) -> None:
+    """The others were asked to end: they have confirmed it, or are unconfirmed."""
+    with (
+        SubtaskChannel(server.address, subtask=0, task=7) as ended,
+        SubtaskChannel(server.address, subtask=1, task=8) as killed,
+    ):
+        with SubtaskChannel(server.address, subtask=2, task=9):
+            until(lambda: server.connected == {0, 1, 2})
+        until(lambda: server.connected == {0, 1})
+        server.stop()
+        assert (received(ended), received(killed)) == (None, None)
+        ended.stopped("")
+    until(lambda: not server.connected)
+    assert server.unconfirmed == {1}
+    assert server.losses.taken() == {2}
+
+
 def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(quick: ControlServer) -> None:
     frozen = plain_connection(quick)
     answer_challenge(frozen, quick.address.key)

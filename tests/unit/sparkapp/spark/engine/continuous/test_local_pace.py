@@ -420,9 +420,63 @@ def test_an_instance_that_ends_in_order_while_the_job_drains_has_said_all(driver
     assert (offsets[owned], totals.records_out) == (20, 10)
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("draining", [True, False])
+def test_the_end_waits_for_the_report_of_a_lost_subtasks_next_task(
+    driver: Driver, draining: bool, is_seen: bool
+) -> None:
+    """It connects before it reports, and loss and connection may come between two looks."""
+    driver.started()
+    driver.enumerator.finished = not draining
+    driver.spec.checkpoint_interval = 3600.0
+    driver.until(lambda: driver.pace._calls.is_idle)
+    before = driver.instance(0)
+    driver.server.losses.add(0)
+    if is_seen:
+        driver.server.connected = {1}
+        assert driver.pace.step(draining=draining)
+        driver.server.connected = {0, 1}
+    for _ in range(3):
+        assert driver.pace._calls.is_idle
+        assert driver.pace.step(draining=draining), "the task before may have committed what it did not report"
+    driver.hear(0, instance=0, waits=True)
+    driver.until(lambda: driver.instance(0) != before)
+    read(driver)
+    driver.until(lambda: not driver.pace.step(draining=draining))
+    driver.pace.ended(set())
+
+
+def test_a_loss_does_not_count_for_the_task_that_follows_it(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loss, connection and report may come during one wait for an answer."""
+    driver.started()
+    driver.spec.checkpoint_interval = 3600.0
+    before = driver.instance(0)
+
+    def answer(_: float) -> Answer:
+        monkeypatch.undo()
+        driver.server.losses.add(0)
+        return Answer(0, None, "", "", None, SubtaskReport(instance=0, waits=True))
+
+    monkeypatch.setattr(driver.server, "answer", answer)
+    driver.until(lambda: driver.instance(0) != before)
+    read(driver)
+    driver.until(lambda: not driver.pace.step(draining=True))
+    driver.pace.ended(set())
+
+
+def test_a_loss_behind_the_last_look_is_no_orderly_end(driver: Driver) -> None:
+    driver.started()
+    driver.spec.checkpoint_interval = 3600.0
+    driver.until(lambda: not driver.pace.step(draining=True))
+    driver.server.losses.add(1)
+    with pytest.raises(SubtaskMissing, match=r"subtasks \[1\] did not confirm their last commits"):
+        driver.pace.ended(set())
+
+
 def test_a_drain_does_not_wait_for_a_place(driver: Driver) -> None:
     driver.started()
     driver.server.connected = {0}
+    driver.server.losses.add(1)
     assert driver.pace.step(draining=True), "Spark may start it again within some seconds"
     driver.server.long_lost = {1}
     assert driver.pace.step(draining=False)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sparkapp.model.report import Scale
+from sparkapp.spark.engine.continuous import adoptions
 from sparkapp.spark.engine.continuous import rescaling as module
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
-from sparkapp.spark.tasks.work import decode_work
-from tests.support.patience import until
+from sparkapp.spark.tasks.work import Work, decode_work
+from sparkapp.spark.tasks.write_task import WriteOrder
+from tests.support.patience import PATIENCE, until
 
 
 class Subtasks:
-    """The jobs of Spark, whose tasks the test plays."""
+    """The jobs of Spark, whose tasks the test plays.
+
+    :ivar looks: at withdrawn jobs: the number of subtasks, and those that end.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.waves = [count]
+        self.looks: list[tuple[int, set[int]]] = []
 
     @property
     def next_wave(self) -> int:
@@ -33,17 +40,23 @@ class Subtasks:
         self.waves.append(count)
         self.count = count
 
+    def withdraw(self, count: int) -> None:
+        self.count = count
+
+    def cancel_withdrawn(self, ending: set[int]) -> None:
+        self.looks.append((self.count, ending))
+
 
 class Rig:
-    """Two subtasks over a real control server. No checkpoint runs.
+    """Subtasks over a real control server, two at first. No checkpoint runs.
 
     :ivar boundaries: each parallelism that was written.
     :ivar kept: how many executors were to stay, for each release.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
         self.server = ControlServer("127.0.0.1")
-        self.subtasks = Subtasks(2)
+        self.subtasks = Subtasks(count)
         self.boundaries: list[int] = []
         self.kept: list[int] = []
         self._scale: Scale | None = None
@@ -54,17 +67,17 @@ class Rig:
             "spark": None, "subtasks": self.subtasks, "report": lambda **_: None, "places": lambda count: count,
             "pipeline": SimpleNamespace(oldest=None, rescale=self.boundaries.append),
         }  # fmt: skip
-        self.rescaling = Rescaling(2, wanted=lambda: self._scale, server=self.server, **parts)
+        self.rescaling = Rescaling(count, wanted=lambda: self._scale, server=self.server, **parts)
 
     def connect(self, subtask: int, *, task: int, wave: int = 0) -> SubtaskChannel:
         channel = SubtaskChannel(self.server.address, subtask=subtask, task=task, wave=wave)
         return self._channels.enter_context(channel)
 
-    def ask(self, parallelism: int) -> None:
+    def ask(self, parallelism: int, *, looks: int = 2) -> None:
         """Two looks of the engine: the boundary, and what is behind it."""
         self._scale = Scale(parallelism=parallelism, executors=parallelism)
-        self.look()
-        self.look()
+        for _ in range(looks):
+            self.look()
 
     def look(self) -> None:
         self.rescaling.advance()
@@ -75,8 +88,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    made = Rig(monkeypatch)
+def rig(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Rig]:
+    made = Rig(monkeypatch, *([request.param] if hasattr(request, "param") else []))
     yield made
     made.close()
 
@@ -125,3 +138,83 @@ def test_nor_while_the_next_wave_has_its_place(rig: Rig) -> None:
     until(lambda: not rig.server.ending)
     rig.look()
     assert rig.kept == [2]
+
+
+@pytest.mark.parametrize("rig", [3], indirect=True)
+def test_a_boundary_downwards_does_not_wait_for_a_subtask_without_a_place(rig: Rig) -> None:
+    """Subtask 1 has lost its node. Only the end of subtask 2 makes room for it."""
+    rig.connect(0, task=1)
+    surplus = rig.connect(2, task=3)
+    until(lambda: rig.server.connected == {0, 2})
+    rig.ask(2)
+    assert rig.boundaries == [2]
+    assert decode_work(surplus.receive_body()) is None
+    surplus.__exit__()
+    until(lambda: rig.server.connected == {0})
+    rig.look()
+    assert rig.kept == [], "the free executor is for subtask 1"
+    rig.connect(1, task=4)
+    until(lambda: rig.server.ready == {0, 1})
+    rig.look()
+    assert rig.kept == [2]
+
+
+def test_nor_for_the_only_remaining_subtask(rig: Rig) -> None:
+    surplus = rig.connect(1, task=2)
+    until(lambda: rig.server.connected == {1})
+    rig.ask(1)
+    assert rig.boundaries == [1]
+    assert decode_work(surplus.receive_body()) is None
+
+
+@pytest.mark.parametrize("rig", [3], indirect=True)
+def test_a_surplus_subtask_ends_behind_the_work_that_it_does_for_another(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoptions, "ADOPT_SECONDS", 0.0)
+    rig.connect(0, task=1)
+    lost, surplus = rig.connect(1, task=2), rig.connect(2, task=3)
+    until(lambda: rig.server.connected == {0, 1, 2})
+    lost.__exit__()
+    until(lambda: rig.server.connected == {0, 2})
+    rig.ask(2, looks=1)
+    assert rig.boundaries == [2]
+    order = WriteOrder(
+        checkpoint_id=7, subtask=1, next_free=3, settled=6, writes_what_it_reads=True, ranges=(), group_id=None
+    )  # fmt: skip
+    rig.server.give({0: Work(order=replace(order, subtask=0), splits=()), 1: Work(order=order, splits=())})
+    rig.server.adopt()
+    assert decode_work(surplus.receive_body()) == Work(order=order, splits=()).again()
+    rig.look()
+    assert rig.server.ready == {0, 2}
+    surplus.completed(7, "", subtask=1)
+    assert rig.server.answer(PATIENCE) is not None
+    rig.look()
+    assert decode_work(surplus.receive_body()) is None
+
+
+def test_only_added_subtasks_are_waited_for(rig: Rig) -> None:
+    rig.connect(0, task=1)
+    until(lambda: rig.server.connected == {0})
+    rig.ask(3)
+    assert rig.boundaries == []
+    rig.connect(2, task=3, wave=1)
+    until(lambda: rig.server.ready == {0, 2})
+    rig.look()
+    assert rig.boundaries == [3], "subtask 0 does the work of subtask 1 until it has a place"
+
+
+def test_the_job_of_a_growth_that_is_taken_back_may_be_cancelled_when_its_tasks_have_ended(rig: Rig) -> None:
+    rig.connect(0, task=1)
+    rig.connect(1, task=2)
+    until(lambda: rig.server.connected == {0, 1})
+    rig.ask(4)
+    added = rig.connect(2, task=3, wave=1)
+    until(lambda: rig.server.ready == {0, 1, 2})
+    rig.ask(2)
+    assert rig.subtasks.looks[-1] == (2, {2})
+    added.__exit__()
+    until(lambda: not rig.server.ending)
+    rig.look()
+    assert rig.subtasks.looks[-1] == (2, set())
+    assert rig.boundaries == []

@@ -1,0 +1,121 @@
+"""The Spark jobs of the subtasks: which are cancelled, and which failures count."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.engine.continuous.subtasks import Subtasks
+from sparkapp.spark.tasks.control_channel import Address
+from tests.support.patience import PATIENCE, until
+
+JOB = Job(
+    namespace="n", name="job", uid="uid", generation=1, attempt=1,
+    spec=JobSpec(
+        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
+        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), engine=Engine.CONTINUOUS,
+        parallelism=2,
+    ),
+)  # fmt: skip
+
+
+class Context:
+    """Spark without places: a job runs until it is cancelled by a tag of its thread.
+
+    :ivar running: the running jobs by description.
+    """
+
+    def __init__(self) -> None:
+        self.running: dict[str, threading.Event] = {}
+        self._tagged: dict[str, list[threading.Event]] = {}
+        self._own = threading.local()
+
+    def addJobTag(self, tag: str) -> None:
+        self._own.tags = [*getattr(self._own, "tags", []), tag]
+
+    def setJobDescription(self, text: str) -> None:
+        self._own.description = text
+
+    def parallelize(self, tasks: range, count: int) -> Any:
+        assert len(tasks) == count
+        return SimpleNamespace(foreachPartition=self._run)
+
+    def cancelJobsWithTag(self, tag: str) -> None:
+        """As Spark's, this is nothing for a job that begins later."""
+        for job in self._tagged.get(tag, ()):
+            job.set()
+
+    def _run(self, _: Callable[..., None]) -> None:
+        job = self.running[self._own.description] = threading.Event()
+        for tag in self._own.tags:
+            self._tagged.setdefault(tag, []).append(job)
+        assert job.wait(PATIENCE)
+        del self.running[self._own.description]
+        raise RuntimeError("cancelled part of cancelled job tags")
+
+
+class Rig:
+    """A job with two subtasks, to which two are added that have no place."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+        spark: Any = SimpleNamespace(sparkContext=self.context)
+        self.subtasks = Subtasks(JOB, spark=spark, address=Address("127.0.0.1", 1, b"key"))
+        self.start(2, "subtasks 0 to 1")
+        self.start(4, "subtasks 2 to 3")
+
+    @property
+    def running(self) -> set[str]:
+        return set(self.context.running)
+
+    def start(self, count: int, description: str) -> None:
+        self.subtasks.start(count)
+        until(lambda: description in self.context.running)
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.subtasks.cancel()
+    until(lambda: made.subtasks.ended and not made.running)
+
+
+def test_a_wave_that_is_taken_back_leaves_no_job_and_is_no_failure(rig: Rig) -> None:
+    for wave in range(2, 5):
+        rig.subtasks.withdraw(2)
+        rig.subtasks.cancel_withdrawn(set())
+        until(lambda: rig.running == {"subtasks 0 to 1"})
+        assert (rig.subtasks.failure(), rig.subtasks.ended, rig.subtasks.next_wave) == (None, False, wave)
+        rig.start(4, "subtasks 2 to 3")
+
+
+@pytest.mark.parametrize("ending", [{2}, {3}])
+def test_a_wave_with_a_task_that_still_sends_is_left_alone(rig: Rig, ending: set[int]) -> None:
+    rig.subtasks.withdraw(2)
+    rig.subtasks.cancel_withdrawn(ending)
+    assert not any(job.is_set() for job in rig.context.running.values())
+    rig.subtasks.cancel_withdrawn(set())
+    until(lambda: rig.running == {"subtasks 0 to 1"})
+
+
+def test_a_wave_with_a_subtask_in_use_is_left_alone(rig: Rig) -> None:
+    rig.subtasks.withdraw(3)
+    rig.start(4, "subtasks 3 to 3")
+    rig.subtasks.withdraw(3)
+    rig.subtasks.cancel_withdrawn(set())
+    until(lambda: rig.running == {"subtasks 0 to 1", "subtasks 2 to 3"})
+    assert not any(job.is_set() for job in rig.context.running.values())
+
+
+def test_an_end_is_that_of_withdrawn_waves_too(rig: Rig) -> None:
+    rig.subtasks.withdraw(2)
+    rig.subtasks.cancel()
+    until(lambda: not rig.running)
+    until(lambda: rig.subtasks.failure() is not None)
+    assert rig.subtasks.ended
