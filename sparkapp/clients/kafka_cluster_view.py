@@ -264,6 +264,8 @@ class KafkaClusterView:
         :param topics: topics whose leaders are asked.
         """
         began = time.monotonic()
+        self._admin.poll()
+        self._errors.clear()  # those of earlier questions
         while True:
             try:
                 return ask()
@@ -282,7 +284,7 @@ class KafkaClusterView:
         translated = error_for(error.args[0], what)
         if isinstance(translated, KafkaUnreachable | TlsFailed):
             self._admin.poll()
-            for heard in self._errors:
+            for heard in tuple(self._errors):
                 better = error_for(heard, what)
                 if type(better) not in (KafkaUnreachable, KafkaAccessError, TlsFailed):
                     return better if isinstance(better, KafkaAccessError) else translated

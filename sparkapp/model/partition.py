@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.errors.arguments import check_text, check_whole
 from sparkapp.model.errors.listed import listed
 
 
@@ -29,7 +29,11 @@ def named(partitions: Sequence[TopicPartition]) -> str:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode`` of Java: over UTF-16 code units, in signed 32-bit arithmetic."""
+    """``String.hashCode`` of Java: over UTF-16 code units, in signed 32-bit arithmetic.
+
+    :raises InvalidArgument: no text.
+    """
+    check_text("text", text)
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -40,13 +44,10 @@ def java_hash(text: str) -> int:
 def split_owner(topic: str, partition: int, parallelism: int) -> int:
     """The subtask, in ``[0, parallelism)``, that reads a partition.
 
-    :raises InvalidArgument: if ``parallelism`` is below 1 or ``partition`` is negative.
+    :raises InvalidArgument: ``topic`` is no text, or a number is no whole number. Or ``parallelism`` is below 1, or
+        ``partition`` is negative.
     """
-    if parallelism < 1:
-        msg = f"parallelism must be at least 1, not {parallelism}"
-        raise InvalidArgument(msg)
-    if partition < 0:
-        msg = f"partition must not be negative: {partition}"
-        raise InvalidArgument(msg)
+    check_whole("parallelism", parallelism, 1)
+    check_whole("partition", partition, 0)
     start_index = ((java_hash(topic) * 31) & 0x7FFFFFFF) % parallelism
     return (start_index + partition) % parallelism

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.errors.arguments import check_text, check_whole
 
 SAFE_SCALE_DOWN_FACTOR = 5
 """How much larger an unknown previous parallelism may have been (Flink's SAFE_SCALE_DOWN_FACTOR)."""
@@ -23,22 +24,25 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, slots=True)
 class TransactionalIdHint:
-    """What a checkpoint remembers of the ids in use: ``{lastParallelism, nextFreeTransactionalId}``."""
+    """What a checkpoint remembers of the ids in use: ``{lastParallelism, nextFreeTransactionalId}``.
+
+    :raises InvalidArgument: a part is negative, or no whole number (H17).
+    """
 
     last_parallelism: int
     next_free_transactional_id: int
 
     def __post_init__(self) -> None:
-        if self.last_parallelism < 0 or self.next_free_transactional_id < 0:
-            msg = f"a hint has no negative parts: {self}"
-            raise InvalidArgument(msg)
+        check_whole("last_parallelism", self.last_parallelism, 0)
+        check_whole("next_free_transactional_id", self.next_free_transactional_id, 0)
 
     def advance(self, *, parallelism: int, pool_size: int) -> TransactionalIdHint:
         """The hint that subtask 0 writes on a checkpoint, computed from the *restored* hint.
 
         Repeated checkpoints of an attempt therefore write the same value (H10). Ids advance only when P grew (H12).
         """
-        _check_positive(parallelism=parallelism, pool_size=pool_size)
+        check_whole("parallelism", parallelism, 1)
+        check_whole("pool_size", pool_size, 1)
         next_free = self.next_free_transactional_id
         if parallelism > self.last_parallelism:
             next_free += parallelism * pool_size
@@ -70,20 +74,18 @@ class TransactionalIdGenerator:
         if not self.prefix:
             msg = "the transactional id prefix must not be empty"
             raise InvalidArgument(msg)
-        _check_positive(
-            parallelism=self.parallelism,
-            pool_size=self.pool_size,
-            safe_scale_down_factor=self.safe_scale_down_factor,
-        )
-        if not 0 <= self.subtask < self.parallelism:
+        check_text("prefix", self.prefix)
+        check_whole("parallelism", self.parallelism, 1)
+        check_whole("pool_size", self.pool_size, 1)
+        check_whole("safe_scale_down_factor", self.safe_scale_down_factor, 1)
+        check_whole("subtask", self.subtask, 0)
+        if self.subtask >= self.parallelism:
             msg = f"subtask must be in [0, {self.parallelism}), not {self.subtask}"
             raise InvalidArgument(msg)
 
     def ids_to_use(self, *, next_free: int) -> list[str]:
         """The pool of this subtask when the restored hint's next free id is ``next_free`` (H01 to H04)."""
-        if next_free < 0:
-            msg = f"next_free must not be negative: {next_free}"
-            raise InvalidArgument(msg)
+        check_whole("next_free", next_free, 0)
         first = next_free + self.subtask * self.pool_size
         return [f"{self.prefix}-{number}" for number in range(first, first + self.pool_size)]
 
@@ -98,6 +100,7 @@ class TransactionalIdGenerator:
 
 def check_prefix(prefix: str) -> None:
     """Refuses a prefix that Kafka, its tools or our own parsing would stumble over."""
+    check_text("prefix", prefix)
     if not _PREFIX.fullmatch(prefix) or len(prefix.encode()) > MAX_PREFIX_BYTES:
         allowed = f"1 to {MAX_PREFIX_BYTES} characters of letters, digits, '.', '_' and '-'"
         msg = f"transactional id prefix {prefix!r} must be {allowed}"
@@ -106,12 +109,7 @@ def check_prefix(prefix: str) -> None:
 
 def number_of(transactional_id: str, prefix: str) -> int | None:
     """N of ``prefix-N``, or None where the id is not one of this prefix (A07: foreign ids stay untouched)."""
+    check_text("transactional_id", transactional_id)
+    check_text("prefix", prefix)
     head, dash, tail = transactional_id.rpartition("-")
     return int(tail) if head == prefix and dash and _NUMBER.fullmatch(tail) else None
-
-
-def _check_positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            msg = f"{name} must be at least 1, not {value}"
-            raise InvalidArgument(msg)

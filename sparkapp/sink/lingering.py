@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from sparkapp.clients.deadline import Deadline
@@ -80,12 +81,14 @@ def select(found: Mapping[str, TransactionState], *, first_start: bool, retired:
     )
 
 
-def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> list[str]:
+def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> Iterable[str]:
     """The ids by hint that previous attempts can have used, as far as a hint bounds them. Pure.
 
     Without a hint these are the ids that all subtasks' generators abort (H08). With a hint they are all ids below its
     next free id, and above it five times the wider of both parallelisms. An attempt that grew and died before its first
     checkpoint left no hint of its own (H19).
+
+    With a hint they are made while they are walked: a job of many years may have more than memory holds.
     """
     if hint == FIRST_HINT:
         ids = {
@@ -98,12 +101,12 @@ def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, poo
         return sorted(ids, key=lambda transactional_id: int(transactional_id.rpartition("-")[2]))
     widest = max(parallelism, hint.last_parallelism)
     end = hint.next_free_transactional_id + SAFE_SCALE_DOWN_FACTOR * widest * pool_size
-    return [f"{prefix}-{number}" for number in range(end)]
+    return (f"{prefix}-{number}" for number in range(end))
 
 
 def walked_ids(
     prefix: str, *, hint: TransactionalIdHint, slots: SlotBounds, parallelism: int, pool_size: int
-) -> list[str]:
+) -> Iterator[str]:
     """The ids of both namings that previous attempts can have used, and the driver's. Pure.
 
     Ids by subtask and slot are known exactly, except on a first start: then five times the parallelism with the largest
@@ -112,7 +115,7 @@ def walked_ids(
     if is_first_start(hint, slots):
         slots = SlotBounds(min(SAFE_SCALE_DOWN_FACTOR * parallelism, MAX_PARALLELISM), MAX_POOL_SIZE)
     numbered = bounded_ids(prefix, hint=hint, parallelism=parallelism, pool_size=pool_size)
-    return [*numbered, *slots.ids(prefix), offsets_id(prefix)]
+    return chain(numbered, slots.ids(prefix), [offsets_id(prefix)])
 
 
 def abort_lingering(
@@ -180,13 +183,10 @@ def find_transactions(
             found |= {row.transactional_id: row.state for row in sorted(rows, key=lambda row: row.state.open)}
     except (AuthorizationFailed, ListingUnsupported) as error:
         LOG.info("transactions cannot be listed (%s); walking the ids that earlier attempts can have used", error)
-        ids = [
-            transactional_id
+        ids = chain.from_iterable(
+            walked_ids(prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size)
             for prefix in dict.fromkeys(prefixes)
-            for transactional_id in walked_ids(
-                prefix, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size
-            )
-        ]
+        )
         described = client.describe(ids, deadline=deadline)
         return {transactional_id: now.state for transactional_id, now in described.items()}
     return found

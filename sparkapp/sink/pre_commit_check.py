@@ -38,7 +38,8 @@ class TransactionAges:
 
     A transaction begins after its checkpoint, whose begin the driver's clock has. Its start time is in the wall clock
     of its coordinator. Each start time bounds how far that clock is ahead of the driver's, and the smallest bound of an
-    id counts. So the two clocks need not agree, and a jump of the driver's wall clock changes nothing.
+    id counts. So the two clocks need not agree, and a jump of the driver's wall clock changes nothing. Another
+    coordinator may have another clock.
     """
 
     def __init__(self) -> None:
@@ -54,6 +55,8 @@ class TransactionAges:
             return now - began
         start = start_time_ms / 1000
         ahead = min(self._ahead.get(transactional_id, start - began), start - began)
+        if now + ahead < start:  # that would be the future: the id has another coordinator, whose clock is ahead
+            ahead = start - began
         self._ahead[transactional_id] = ahead
         return now + ahead - start
 

@@ -14,6 +14,8 @@ from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
+_AGAIN_SECONDS = 60.0
+"""Pause before refused offsets are committed again, where no checkpoint commits newer offsets."""
 _PLACE_SECONDS = 30.0
 _PAUSE = 0.2
 
@@ -96,9 +98,18 @@ class OffsetCommitter:
             return True
 
     def drain(self, timeout: float) -> bool:
-        """Waits until every offset is committed; for an orderly stop."""
+        """Waits until every offset is committed, or refused once more; for an orderly stop.
+
+        :returns: whether every offset is committed.
+        """
+        deadline = Deadline.after(timeout)
         with self._condition:
-            return self._condition.wait_for(lambda: not self._waiting and not self._busy, timeout)
+            self._condition.wait_for(lambda: not self._busy, deadline.bound(timeout))
+            self._waiting = self._refused | self._waiting
+            self._refused = {}
+            self._condition.notify_all()
+            is_over = self._condition.wait_for(lambda: not self._waiting and not self._busy, deadline.bound(timeout))
+            return is_over and not self._refused
 
     def close(self) -> None:
         with self._condition:
@@ -114,10 +125,13 @@ class OffsetCommitter:
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._waiting or self._closed)
+                again = _AGAIN_SECONDS if self._refused else None
+                self._condition.wait_for(lambda: self._waiting or self._closed, again)
                 if self._closed and not self._waiting:
                     return
                 offsets, mark = self._refused | self._waiting, self._mark
+                if not offsets:
+                    continue  # they were withdrawn
                 self._waiting, self._refused, self._busy = {}, {}, True
             self._commit(offsets, mark)
 

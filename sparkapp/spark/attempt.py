@@ -21,8 +21,10 @@ from sparkapp.model.errors import (
     CheckpointMissing,
     CheckpointRefused,
     KafkaSparkJobError,
+    SchemaError,
     StreamStalled,
     SubtaskMissing,
+    TransformFailed,
 )
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.rules.engine_rules import chosen_engine
@@ -205,10 +207,12 @@ class Attempt:
 def _is_last(error: Exception) -> bool:
     """Whether no attempt may follow soon that ends the open transactions.
 
-    The job is deleted, or waits for a person, or the next driver may find as little room as the executors.
+    The job is deleted, or waits for a person, or the next driver may find as little room as the executors. The operator
+    gives a job up after some failures of its transform or its schemas, and counts them by itself.
     """
     fatal = isinstance(error, KafkaSparkJobError) and error.fatal
-    return fatal or isinstance(error, CheckpointMissing | CheckpointRefused | SubtaskMissing)
+    others = CheckpointMissing | CheckpointRefused | SubtaskMissing | TransformFailed | SchemaError
+    return fatal or isinstance(error, others)
 
 
 def _never_asked() -> None:

@@ -146,7 +146,7 @@ def test_H08_abort_sets_cover_five_times_the_range_once(parallelism):
     every = [one for subtask in range(parallelism) for one in generator(subtask, parallelism).ids_to_abort()]
     assert len(every) == len(set(every)) == 25 * parallelism
     assert set(every) == set(ids(range(25 * parallelism)))
-    assert bounded_ids("p", hint=FIRST_HINT, parallelism=parallelism, pool_size=5) == ids(range(25 * parallelism))
+    assert list(bounded_ids("p", hint=FIRST_HINT, parallelism=parallelism, pool_size=5)) == ids(range(25 * parallelism))
 
 
 def test_H09_without_a_hint_the_first_one_is_restored():

@@ -253,7 +253,7 @@ def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness,
         last,
         following,
     ]
-    walked = bounded_ids(topic_scope.prefix, hint=state.hint, parallelism=1, pool_size=7)
+    walked = list(bounded_ids(topic_scope.prefix, hint=state.hint, parallelism=1, pool_size=7))
     assert [one for one in walked if one in topic_scope.client.describe(walked)] == [last, following]
     assert harness(pool_size=7).restore(state).aborted == (following,)
     topic_scope.await_ended()

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from random import Random
 
 _TOKENS = (b"null", b"-1", b"9223372036854775808", b"1e400", b'""', b"[]", b"{}", b"\x00", b"\xff" * 9,
-          b"\x80\x80\x80\x80\x10", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"true", b'"\\ud800"')  # fmt: skip
+          b"\x80\x80\x80\x80\x10", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"true", b'"\\ud800"',
+          b"\\ud800")  # fmt: skip
 
 
 def damaged(random: Random, seeds: Sequence[bytes]) -> bytes:

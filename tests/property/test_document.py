@@ -49,7 +49,7 @@ def documents(draw):
             start_time_ms=draw(naturals),
             ranges=owned.get(subtask, ()),
         )
-        for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5))
+        for number in draw(st.lists(st.integers(0, 10**6), unique=True, max_size=5 if checkpoint_id else 0))
         for subtask in [draw(st.integers(0, parallelism - 1))]
     )
     attempt = draw(st.integers(1, (1 << 31) - 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from sparkapp.clients.deadline import Deadline
@@ -97,9 +98,10 @@ class TransactionClient:
     ) -> dict[str, TransactionDescription]:
         """What the coordinators know of each id; ids that they do not know are absent.
 
+        :param transactional_ids: of any number. They are taken as they are asked for.
         :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: DESCRIBE is missing on an id.
         """
-        ids = list(dict.fromkeys(transactional_ids))
+        ids = iter(transactional_ids)
         used = deadline or Deadline.after(self._timeout)
 
         async def chunk(part: Sequence[str]) -> dict[str, TransactionDescription]:
@@ -114,13 +116,15 @@ class TransactionClient:
             return await self._retried(attempt, used, f"describing {len(part)} transactional ids", part)
 
         async def every() -> dict[str, TransactionDescription]:
-            chunks = [ids[start : start + DESCRIBE_AT_ONCE] for start in range(0, len(ids), DESCRIBE_AT_ONCE)]
             found: dict[str, TransactionDescription] = {}
-            for part in chunks:
+            part = first
+            while part:
                 found |= await chunk(part)
+                part = list(dict.fromkeys(islice(ids, DESCRIBE_AT_ONCE)))
             return found
 
-        return self._connection.run(used, every) if ids else {}
+        first = list(dict.fromkeys(islice(ids, DESCRIBE_AT_ONCE)))
+        return self._connection.run(used, every) if first else {}
 
     def forget_coordinators(self, transactional_ids: Iterable[str]) -> None:
         """The next request looks the coordinators of these ids up again."""

@@ -39,6 +39,9 @@ _NOT_PLACED = "new"
 """Behind the offsets of a partition in a document of the local pace."""
 _BELOW = 1 << 31
 """Limit of attempt numbers and of the parallelism: both are 32-bit integers in Kubernetes and Kafka."""
+_COUNTED_BELOW = 10**18
+"""Limit of checkpoint numbers and of ids by hint, which the next document increases. Keys of retained checkpoints have
+at most 18 digits. A thousand checkpoints or ids a millisecond reach it after 30,000 years."""
 
 
 def encode(document: CheckpointDocument) -> str:
@@ -159,7 +162,7 @@ def decode(text: str, *, job_uid: str) -> CheckpointDocument:
 
 def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDocument:
     parallelism = reader.integer("parallelism", low=1, below=_BELOW)
-    checkpoint_id = reader.integer("checkpointId")
+    checkpoint_id = reader.integer("checkpointId", below=_COUNTED_BELOW)
     aligned = reader.boolean("aligned")
     bounds, topic_ids = without_ids(reader.mapping("splits"), "splits")
     placed: set[TopicPartition] = set()
@@ -188,7 +191,9 @@ def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDo
         parallelism=parallelism,
         prefix=reader.string("transactionalIdPrefix"),
         previous_prefixes=tuple(string_of(item, "formerPrefixes") for item in reader.items("formerPrefixes")),
-        hint=TransactionalIdHint(hint.integer("lastParallelism"), hint.integer("nextFreeTransactionalId")),
+        hint=TransactionalIdHint(
+            hint.integer("lastParallelism", below=_BELOW), hint.integer("nextFreeTransactionalId", below=_COUNTED_BELOW)
+        ),
         slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
         transactional=reader.boolean("transactional", default=False),
         splits=splits,

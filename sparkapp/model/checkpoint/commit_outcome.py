@@ -7,6 +7,7 @@ move with the transaction or not at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -117,6 +118,10 @@ class Mark(NamedTuple):
     checkpoint_id: int
 
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
+"""Of attempts and checkpoints. No document can hold a longer number."""
+
+
 def offset_mark(job_uid: str, attempt: int, checkpoint_id: int) -> str:
     """The text that a job stores with each offset that it commits, inside and outside transactions.
 
@@ -129,7 +134,7 @@ def offset_mark(job_uid: str, attempt: int, checkpoint_id: int) -> str:
 def mark_of(metadata: str, job_uid: str) -> Mark | None:
     """:func:`offset_mark` read back; None where it is not this job's."""
     uid, *numbers = metadata.split("/")
-    known = uid == job_uid and len(numbers) == 2 and all(number.isascii() and number.isdigit() for number in numbers)
+    known = uid == job_uid and len(numbers) == 2 and all(map(_NUMBER.fullmatch, numbers))
     return Mark(int(numbers[0]), int(numbers[1])) if known else None
 
 

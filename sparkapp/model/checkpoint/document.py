@@ -149,6 +149,12 @@ class CheckpointDocument:
         if self.aligned:
             _check_ranges(self.committables)
         _check_ids(self)
+        if self.committables and not self.checkpoint_id:
+            msg = "it has transactions to commit before the first checkpoint"
+            raise CheckpointCorrupt(msg)
+        if (self.stops or self.finished) and not self.stopping:
+            msg = "bounded has stops, or is finished, without stopping"
+            raise CheckpointCorrupt(msg)
         if self.local is not None:
             _check_local(self, self.local)
 

@@ -83,6 +83,9 @@ def _decode(text: str, key: str, job_uid: str) -> RetainedCheckpoint:
     )
     reader.finish()
     bounded.finish()
+    if checkpoint.stops and not checkpoint.stopping:
+        msg = "bounded has stops without stopping"
+        raise CheckpointCorrupt(msg)
     if checkpoint_of_key(key) != checkpoint.checkpoint_id:
         msg = f"it is checkpoint {checkpoint.checkpoint_id}"
         raise CheckpointCorrupt(msg)

@@ -25,13 +25,15 @@ def parse(text: str, what: str, *, limit: int) -> StrictReader:
 
     :param what: how the text is called in messages.
     :param limit: in bytes.
-    :raises CheckpointCorrupt: over the limit, truncated, not JSON, a name twice in an object, NaN or Infinity.
+    :raises CheckpointCorrupt: over the limit, truncated, not JSON, a name twice in an object, NaN or Infinity. Or a
+        text has half a surrogate pair, which JSON can have and UTF-8 cannot: the next document could not be written.
     """
     if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
         msg = f"{what} is larger than {limit} bytes"
         raise CheckpointCorrupt(msg)
     try:
         body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         msg = f"{what} is not JSON: {error}"
         raise CheckpointCorrupt(msg) from error

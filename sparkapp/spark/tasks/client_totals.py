@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ from pathlib import Path
 from sparkapp.dataplane.statistics import TOTALS
 
 _SCRATCH = "SPARK_LOCAL_DIRS"
+_ENDED_SECONDS = 600.0
+"""Age at which the totals of an ended worker are dropped. Spark ends workers that are idle for a minute."""
 
 WorkerTotals = Mapping[str, Mapping[str, int]]
 """Totals by worker process."""
@@ -44,11 +47,16 @@ def publish(attempt_key: str, *, scratch: Path | None = None) -> None:
 
 
 def collect(attempt_key: str, *, scratch: Path | None = None) -> dict[str, dict[str, int]]:
-    """The totals of every worker of this executor, also of ended workers; called by the write task."""
+    """The totals of every worker of this executor; called by the write task.
+
+    A worker that ended long ago is among them for the last time: tasks have told its totals to the driver.
+    """
     found: dict[str, dict[str, int]] = {}
     for file in _folder(attempt_key, scratch).glob("*.json"):
         with suppress(OSError, ValueError):
             found[_worker(file.stem)] = json.loads(file.read_text(encoding="utf-8"))
+            if not Path("/proc", file.stem).exists() and time.time() - file.stat().st_mtime > _ENDED_SECONDS:
+                file.unlink()
     return found
 
 

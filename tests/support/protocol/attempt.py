@@ -493,10 +493,10 @@ class AttemptRun:
     def _names_in_reach(self) -> list[str]:
         """Where a restart would look that may not list transactions: by the document that is written now."""
         document, spec = self.document, self.job.spec
-        return walked_ids(
+        return list(walked_ids(
             document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
             pool_size=spec.sink.producers_pool_size,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
         spec = self.job.spec

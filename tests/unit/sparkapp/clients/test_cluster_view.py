@@ -104,6 +104,16 @@ def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaCluster
     assert admin.asked == ["metadata", "offsets"] * 2, "librdkafka would ask the same leader again"
 
 
+def test_a_time_out_has_no_cause_of_an_earlier_day(view: KafkaClusterView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka tells what happened since the last question only when it is asked for it."""
+    admin = answered_by(view, Admin([21]))
+    heard = [KafkaError(KafkaError._AUTHENTICATION, "a broker that restarted")]
+    monkeypatch.setattr(admin, "poll", lambda: view._errors.extend(heard) or heard.clear())
+    admin.failure, admin.fails_for_ever = KafkaError(KafkaError._TIMED_OUT), True
+    with pytest.raises(KafkaUnreachable):
+        view.latest([PARTITION])
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -162,7 +172,7 @@ def test_a_leader_is_looked_for_again_before_librdkafka_forgets_it(view: KafkaCl
 
 def test_another_client_has_to_learn_the_leaders_itself(view: KafkaClusterView) -> None:
     first, second = Admin([21]), Admin([22])
-    admin = SimpleNamespace(client=first, metadata=first.metadata)
+    admin = SimpleNamespace(client=first, metadata=first.metadata, poll=first.poll)
     answered_by(view, admin)  # type: ignore[arg-type]
     assert view.latest([PARTITION]) == {PARTITION: 21}
     admin.client, admin.metadata = second, second.metadata
@@ -212,5 +222,5 @@ def test_topic_ids_are_in_kafkas_letters_and_only_where_there_is_one(view: Kafka
             answers[name].set_result(SimpleNamespace(topic_id=one, partitions=[]))
         return answers
 
-    view._admin.client = SimpleNamespace(describe_topics=describe)  # type: ignore[assignment]
+    view._admin.client = SimpleNamespace(describe_topics=describe, poll=lambda _: None)  # type: ignore[assignment]
     assert view.topic_ids(ids) == {"odd": "-_________"}

@@ -73,7 +73,18 @@ def test_java_hash_of_other_texts(text, expected):
     assert java_hash(text) == expected
 
 
-@pytest.mark.parametrize(("partition", "parallelism"), [(0, 0), (0, -1), (-1, 1)])
+@pytest.mark.parametrize(
+    ("partition", "parallelism"),
+    [(0, 0), (0, -1), (-1, 1), (0, 1.5), (0.0, 2), (True, 2), (0, True), (None, 2), (0, None), ("0", 2), (0, "2")],
+)
 def test_arguments_that_cannot_be(partition, parallelism):
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="must be a whole number"):
         split_owner("topic", partition, parallelism)
+
+
+@pytest.mark.parametrize("topic", [None, 1, b"topic"])
+def test_a_topic_that_is_no_text(topic):
+    with pytest.raises(InvalidArgument, match="text"):
+        split_owner(topic, 0, 1)
+    with pytest.raises(InvalidArgument, match="text"):
+        java_hash(topic)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionListing, TransactionState, state_of
@@ -37,7 +39,8 @@ class Control:
         ]
 
     def describe(self, ids, *, deadline=None):
-        self.described.append(list(ids))
+        ids = list(ids)
+        self.described.append(ids)
         return {
             one: TransactionDescription(
                 state=self._state(one), producer_id=1, producer_epoch=0, timeout_ms=1, start_time_ms=-1
@@ -120,6 +123,19 @@ def test_without_listing_the_bounded_ids_of_both_namings_are_walked(hint, slots,
         *(f"p-{subtask}.{slot}" for subtask in range(subtasks) for slot in range(pool)),
         "p-offsets",
     ]
+
+
+def test_without_listing_a_walk_of_any_length_takes_no_memory():
+    """A hint of an edited document, or of a job of many years, may be that large."""
+    control = Control(listing=False)
+
+    def out_of_time(ids, *, deadline=None):
+        assert list(islice(ids, 3)) == ["p-0", "p-1", "p-2"]
+        raise KafkaUnreachable("not within the time allowed")
+
+    control.describe = out_of_time
+    with pytest.raises(KafkaUnreachable):
+        run(control, hint=TransactionalIdHint(1, 10**17))
 
 
 @pytest.mark.parametrize("slots", [NO_SLOTS, SlotBounds(1, 2)])

@@ -16,7 +16,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.source import offset_committer, plain_offsets
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.plain_offsets import PlainOffsets
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -96,6 +96,10 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OffsetCommitter, An
     opened.close()
 
 
+def idle(committer: OffsetCommitter) -> None:
+    until(lambda: not (committer._waiting or committer._busy))
+
+
 def refusal(error: KafkaAccessError | None = None, *, is_gone: bool = False) -> Refusal:
     return Refusal(error or KafkaAccessError("refused"), is_gone=is_gone)
 
@@ -121,10 +125,10 @@ def test_a_client_that_finds_no_coordinator_is_replaced(plain: tuple[OffsetCommi
     consumer = sender._consumer
     consumer.raised = KafkaError._WAIT_COORD
     one.commit({A0: 1})
-    assert one.drain(10)
+    idle(one)
     assert consumer.closed
     one.commit({A0: 2})
-    assert one.drain(10)
+    idle(one)
     assert (consumer.requests, sender._consumer.requests) == ([{A0: 1}], [{A0: 2}])
     assert heard.answers == [({}, False), ({A0: 2}, True)]
 
@@ -137,14 +141,46 @@ def test_S37_offsets_that_were_refused_go_along_with_the_next_commit(
     sender.refused = dict.fromkeys(refused, refusal())
     sender.gate.release()
     one.commit({A0: 1, A1: 1})
-    assert one.drain(10)
+    idle(one)
     assert heard.answers == [({A0: 1} if A0 not in refused else {}, False)]
     sender.refused = {}
     sender.gate.release()
     one.commit({A0: 2})
-    assert one.drain(10)
+    idle(one)
     assert sender.requests == [{A0: 1, A1: 1}, {A0: 2, A1: 1}], "the newest offset of each partition"
     assert heard.answers[1:] == [({A0: 2, A1: 1}, True)]
+
+
+def test_S37_an_orderly_stop_commits_once_more_what_was_refused(committer: Committing) -> None:
+    one, sender, heard = committer
+    sender.refused = {A1: refusal()}
+    sender.gate.release()
+    one.commit({A0: 1, A1: 1})
+    idle(one)
+    sender.gate.release()
+    assert not one.drain(10), "it is refused again"
+    sender.refused = {}
+    sender.gate.release()
+    assert one.drain(10)
+    assert sender.requests == [{A0: 1, A1: 1}, {A1: 1}, {A1: 1}]
+    assert heard.answers[-1] == ({A1: 1}, True)
+
+
+def test_S37_what_was_refused_is_committed_without_another_checkpoint(
+    committer: Committing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle job has none for hours, and the group would show a lag that is not there."""
+    monkeypatch.setattr(offset_committer, "_AGAIN_SECONDS", 0.01)
+    one, sender, heard = committer
+    sender.refused = {A0: refusal()}
+    sender.gate.release()
+    one.commit({A0: 1})
+    assert sender.begun.acquire(timeout=PATIENCE)
+    assert sender.begun.acquire(timeout=PATIENCE)
+    sender.refused = {}
+    sender.gate.release()
+    until(lambda: len(heard.answers) == 2)
+    assert heard.answers == [({}, False), ({A0: 1}, True)]
 
 
 def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: Committing) -> None:
@@ -152,10 +188,10 @@ def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: Committ
     sender.refused = {A1: refusal(is_gone=True)}
     sender.gate.release()
     one.commit({A0: 1, A1: 1})
-    assert one.drain(10)
+    idle(one)
     sender.gate.release()
     one.commit({A0: 2})
-    assert one.drain(10)
+    idle(one)
     assert sender.requests[1] == {A0: 2}
     assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
 
@@ -184,7 +220,7 @@ def test_a_withdrawal_forgets_offsets_that_were_refused(committer: Committing) -
     sender.refused = {}
     sender.gate.release()
     one.commit({A1: 2})
-    assert one.drain(10)
+    idle(one)
     assert sender.requests == [{A0: 1, A1: 1}, {A1: 2}]
 
 
@@ -212,7 +248,7 @@ def test_C10_a_group_with_members_of_its_own_is_named(
     assert "source.groupId" in caught.value.remedy
     assert len(sender._consumer.requests) > 1
     one.commit({A0: 4})
-    assert one.drain(10)
+    idle(one)
     assert heard.answers == [({}, False)]
     assert "source.groupId" in caplog.text
 
@@ -225,12 +261,12 @@ def test_a_defect_in_one_commit_ends_neither_the_thread_nor_a_wait_for_it(
     (heard if in_callback else sender).defect = RuntimeError("Consumer closed")
     sender.gate.release()
     one.commit({A0: 1, A1: 1})
-    assert one.drain(10)
+    idle(one)
     assert one.withdraw([A1], 10)
     heard.defect = sender.defect = None
     sender.gate.release()
     one.commit({A0: 2})
-    assert one.drain(10)
+    idle(one)
     assert sender.requests == [{A0: 1, A1: 1}, {A0: 2}]
     failed = [] if in_callback else [({}, False)]
     assert heard.answers == [*failed, ({A0: 2}, True)], "D18: a commit that raises is a failed one"
@@ -247,7 +283,7 @@ def test_A2_a_superseded_driver_commits_no_offset(monkeypatch: pytest.MonkeyPatc
     sender: Any = PlainOffsets({}, superseded)
     one = OffsetCommitter(sender, heard)
     one.commit({A0: 1})
-    assert one.drain(10)
+    idle(one)
     with pytest.raises(CheckpointConflict):
         one.place({A0: 1}, "mark")
     one.close()

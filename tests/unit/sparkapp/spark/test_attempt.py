@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.errors import CheckpointMissing, InvalidArgument, SubtaskMissing, TransactionFenced
+from sparkapp.model.errors import (
+    CheckpointMissing,
+    InvalidArgument,
+    KafkaUnreachable,
+    SchemaRegistryUnreachable,
+    SubtaskMissing,
+    TransactionFenced,
+    TransformFailed,
+)
 from sparkapp.spark.attempt import _is_last
 
 
@@ -14,6 +22,9 @@ from sparkapp.spark.attempt import _is_last
         (InvalidArgument("a person must act"), True),
         (CheckpointMissing("the job is deleted"), True),
         (SubtaskMissing("the next driver may find no room, either"), True),
+        (TransformFailed("the operator may give up after it"), True),
+        (SchemaRegistryUnreachable("so it may after this"), True),
+        (KafkaUnreachable("nothing can be ended"), False),
         (TransactionFenced("the next attempt starts at once"), False),
     ],
 )

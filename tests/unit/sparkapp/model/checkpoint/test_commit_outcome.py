@@ -224,6 +224,7 @@ def test_a_description_by_a_broker_that_has_not_heard_of_the_transaction(found, 
         (offset_mark("uid", 2, 41), Mark(2, 41)), ("uid/2/0", Mark(2, 0)), ("uid/x/1", None), ("uid//1", None),
         ("", None), ("uid", None), ("uid/2", None), ("uid/2/", None),
         ("uid/2/x", None), ("uid/2/-1", None), ("uid/2/4/1", None), ("other/2/41", None), ("uid/2/٣", None),
+        (f"uid/2/{10**18 - 1}", Mark(2, 10**18 - 1)), (f"uid/2/{10**18}", None), (f"uid/2/{'9' * 5000}", None),
     ],
 )  # fmt: skip
 def test_a_mark_names_its_attempt_and_checkpoint(text, mark):

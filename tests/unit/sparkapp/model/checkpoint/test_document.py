@@ -336,6 +336,60 @@ def test_two_committables_of_one_id():
     refused(changed, "same transactional id")
 
 
+def test_a_claim_of_a_first_start_has_nothing_to_commit():
+    refused(body(checkpointId=0), "before the first checkpoint")
+
+
+@pytest.mark.parametrize("bounded", [
+    {"stopping": "", "finished": False, "stops": {"orders": {"0": 9}}}, {"stopping": "", "finished": True, "stops": {}},
+])  # fmt: skip
+def test_stops_without_the_setting_behind_them(bounded):
+    """They would be missing in the next document."""
+    refused(body(bounded=bounded), "stopping")
+
+
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"createdAt": HALF}, {"engine": HALF}, {"witnessGroup": HALF}, {"clusterId": HALF},
+        {"splits": {**json.loads(encode(document()))["splits"], HALF: {"0": [0, 0]}}},
+        {"bounded": {"stopping": HALF, "finished": False, "stops": {}}},
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_half_a_surrogate_pair_cannot_be_written(changes, escaped):
+    refused(json.dumps(body(**changes), ensure_ascii=escaped), "surrogates")
+
+
+def test_a_whole_surrogate_pair_is_a_character():
+    assert decode(json.dumps(body(engine="\U0001f600")), job_uid=UID).engine == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkpointId": (1 << 63) - 1}, {"checkpointId": 10**18},
+        {"hint": {"lastParallelism": 1, "nextFreeTransactionalId": 10**18}},
+        {"hint": {"lastParallelism": 1 << 31, "nextFreeTransactionalId": 0}},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+def test_numbers_without_room_for_the_next(changes):
+    refused(body(**changes), "must be a whole number from 0 to")
+
+
+def test_numbers_of_a_job_of_many_years_have_a_readable_successor():
+    read = decode(
+        encode(document(checkpoint_id=10**15, hint=TransactionalIdHint(1, 10**15), committables=())), job_uid=UID
+    )
+    later = replace(read, checkpoint_id=read.checkpoint_id + 1, hint=read.hint.advance(parallelism=1024, pool_size=100))
+    assert decode(encode(later), job_uid=UID) == later
+
+
 def test_a_field_named_twice():
     text = encode(document())
     refused(text[:-1] + ',"attempt":9}', "twice")

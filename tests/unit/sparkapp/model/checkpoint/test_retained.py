@@ -63,6 +63,9 @@ def test_what_is_kept_of_a_document():
         ({"recordsIn": 1 << 63}, "recordsIn"),
         ({"extra": 1}, "unknown fields: extra"),
         ({"bounded": {"stopping": "Latest", "stops": {}, "x": 1}}, "bounded has unknown fields"),
+        ({"bounded": {"stopping": "", "stops": {"orders": {"0": 9}}}}, "stopping"),
+        ({"clusterId": "\ud800"}, "surrogates"),
+        ({"offsets": {"\ud800": {"0": 1}}}, "surrogates"),
     ],
 )
 def test_refusals_name_the_checkpoint(changes, match):
