@@ -31,6 +31,7 @@ from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.spark.reporting.progress import Progress
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.patience import until
 
 
 @dataclass
@@ -118,7 +119,7 @@ class CommittingJob:
     @property
     def commits(self) -> tuple[int, int]:
         """Succeeded and failed, as the report has them once nothing is under way."""
-        assert self.group_offsets.drain(150), "librdkafka looks for a coordinator for a minute before it gives up"
+        until(lambda: not (self.group_offsets._waiting or self.group_offsets._busy))
         return self.report.get("commits_succeeded", 0), self.report.get("commits_failed", 0)
 
     def committed(self, *, stable: bool = True) -> dict[TopicPartition, int]:
