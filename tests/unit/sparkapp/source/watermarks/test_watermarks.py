@@ -249,7 +249,7 @@ def test_nobody_is_ahead_of_a_partition_that_is_read_in_pieces() -> None:
     assert attempt.marks.snapshot.job == 1099
     attempt.seen.clear()
     attempt.checkpoint({IN2: [1150, 1250, 1300, 1400]}, readers={IN2: (0, 1)})
-    assert attempt.seen == [1099, 1099, 1099, 1199], "whoever gets a piece is not ahead of it"
+    assert attempt.seen == [1099, 1099, 1099, 1199], "no subtask is ahead of a piece that it reads"
     assert attempt.marks.snapshot.job == 1299
 
 

@@ -130,8 +130,7 @@ def test_the_barrier_of_a_lost_subtask_reaches_the_subtask_that_does_its_work(
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({1: given})
             assert received(lost) in (given, given.again())
-        while 1 in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 not in server.connected)
         server.adopt()
         assert received(idle) == given.again(), "it has nothing else to do before the barrier, either"
         server.barrier(7, {1: given.closed()})
@@ -233,8 +232,7 @@ def test_an_idle_subtask_does_the_work_of_a_lost_subtask(
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({0: work(7), 1: work(7)})
             assert (received(other), received(lost)) == (work(7), work(7))
-        while 1 in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 not in server.connected)
         assert server.lost(0.0) == {1}
         server.adopt()
         other.completed(7, "its own", subtask=0)
@@ -265,8 +263,7 @@ def test_an_idle_subtask_does_the_work_of_a_subtask_that_has_never_connected(
         assert soon(adopter) == work(7)
         assert server.writers == {0, 1}
         with SubtaskChannel(server.address, subtask=1, task=8) as late:
-            while 1 not in server.connected:
-                time.sleep(0.01)
+            until(lambda: 1 in server.connected)
             adopter.completed(7, "the other's", subtask=1)
             assert server.answer(PATIENCE) == Answer(1, 7, "the other's", "")
             server.give({1: work(8)})
@@ -279,13 +276,11 @@ def test_work_of_a_lost_adopter_goes_back_or_on(server: ControlServer, monkeypat
         with SubtaskChannel(server.address, subtask=1, task=10) as lost:
             server.give({1: work(7)})
             assert received(lost) == work(7)
-        while 1 in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 not in server.connected)
         server.adopt()
         assert received(adopter) == work(7)
         again = SubtaskChannel(server.address, subtask=1, task=11)
-        while 1 not in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 in server.connected)
     assert received(again) == work(7)
     again.completed(7, "after all")
     assert server.answer(PATIENCE) == Answer(1, 7, "after all", "")
@@ -301,8 +296,7 @@ def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
     with SubtaskChannel(server.address, subtask=1, task=10) as lost:
         server.give({1: work(7)})
         assert received(lost) == work(7)
-    while 1 in server.connected:
-        time.sleep(0.01)
+    until(lambda: 1 not in server.connected)
     server.adopt()
     assert received(cut_off) == work(7)
     with SubtaskChannel(server.address, subtask=0, task=8) as again:
@@ -318,8 +312,7 @@ def test_work_of_an_adopter_whose_next_task_connects_first_goes_on(
 def test_a_task_that_is_asked_to_end_takes_no_work_along(server: ControlServer) -> None:
     """It still sends what it has when the next wave's task of its subtask is given work."""
     with SubtaskChannel(server.address, subtask=1, task=10) as ending:
-        while 1 not in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 in server.connected)
         server.end([1], wave=1)
         assert received(ending) is None
         assert (server.connected, server.ready, server.ending) == ({1}, set(), {1})
@@ -548,8 +541,7 @@ def test_a_subtask_whose_thread_waits_for_frames_ends_its_connection_without_a_b
     server = ControlServer("127.0.0.1", silence=2 * PATIENCE)
     with SubtaskChannel(server.address, subtask=1, task=10) as channel:
         waiting = run_in_background(channel.receive_body, name="receive")
-        while 1 not in server.connected:
-            time.sleep(0.01)
+        until(lambda: 1 in server.connected)
     with pytest.raises(SubtaskDisconnected):
         waiting.result(timeout=PATIENCE)
     until(lambda: not server.connected)
