@@ -10,9 +10,10 @@ import fastavro
 
 from sparkapp.model.errors import SchemaUnusable
 from sparkapp.source.formats.avro_bounds import check_of, limit_decimals
+from sparkapp.source.formats.avro_references import whole_schema
 from sparkapp.source.formats.avro_types import AvroSchema, arrow_type, load, parse
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
-from sparkapp.source.formats.schema_registry import AVRO, RegisteredSchema, SchemaRegistry
+from sparkapp.source.formats.schema_registry import AVRO, SchemaRegistry
 
 limit_decimals()
 
@@ -33,7 +34,7 @@ class AvroDecoder(RegisteredDecoder):
     def _read_of(self, schema_id: int) -> Read:
         where = f"schema {schema_id} of the registry"
         named: dict[str, Any] = {}
-        writer = self._writer(self._registry.by_id(schema_id), where, named)
+        writer = parse(whole_schema(self._registry, self._registry.by_id(schema_id), where), where, named)
         reader = self._reader
         check = check_of(writer, named, where, skips=writer != reader)
 
@@ -51,31 +52,21 @@ class AvroDecoder(RegisteredDecoder):
 
         return read
 
-    def _writer(self, registered: RegisteredSchema, where: str, named: dict[str, Any]) -> AvroSchema:
-        if registered.kind != AVRO:
-            msg = f"{where} is of type {registered.kind}, not {AVRO}"
-            raise SchemaUnusable(msg)
-        for reference in registered.references:
-            if reference.name not in named:
-                self._writer(self._registry.version(reference), f"{where}, reference {reference.name}", named)
-        return parse(load(registered.text, where), where, named)
-
 
 def avro_reader_schema(registry: SchemaRegistry, *, topic: str, side: str, given: str) -> str:
     """The reader schema of an attempt: the given one, or the latest of the topic's subject.
 
     :raises SchemaError: the registry has no schema, or a schema without a counterpart in columns.
     """
-    text = given
-    if not given:
+    where = f"the reader schema of the {side}"
+    if given:
+        schema = load(given, where)
+    else:
         subject = f"{topic}-{side}"
-        registered = registry.latest(subject)
+        registered, where = registry.latest(subject), f"the latest schema of subject {subject!r}"
         if registered.kind != AVRO:
-            msg = f"the latest schema of subject {subject!r} is of type {registered.kind}, not {AVRO}"
+            msg = f"{where} is of type {registered.kind}, not {AVRO}"
             raise SchemaUnusable(msg, remedy=f"set spec.source.format.{side} to another format")
-        if registered.references:
-            msg = f"the latest schema of subject {subject!r} refers to other subjects"
-            raise SchemaUnusable(msg, remedy=f"set spec.source.format.{side}Schema to the whole schema")
-        text = registered.text
+        schema = whole_schema(registry, registered, where)
     # Without white space, because every task receives the job's description.
-    return json.dumps(load(text, f"the reader schema of the {side}"), separators=(",", ":"))
+    return json.dumps(schema, separators=(",", ":"))

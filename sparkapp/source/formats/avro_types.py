@@ -40,17 +40,21 @@ _WIDER: Mapping[frozenset[str], str] = {
     frozenset({"int", "long"}): "long",
     frozenset({"float", "double"}): "double",
 }
+_KINDS = frozenset({*_PLAIN, "null", "record", "error", "enum", "array", "map", "fixed"})
 _MAX_PRECISION = 38
 _KEPT = "decimal"
+_NAME_A_TYPE = "set spec.source.format.valueSchema (or keySchema) to the whole schema of one of them"
 
 
 def load(text: str, where: str) -> AvroSchema:
     """Parses the JSON of a schema; a bare type name is valid, too.
 
+    ``{"type": T}`` becomes T, where T is a schema or the name of a type: Java reads it so, and fastavro refuses it.
+
     :raises SchemaUnusable: invalid JSON; the message names ``where`` the schema comes from.
     """
     try:
-        return json.loads(text)
+        return _unwrapped(json.loads(text))
     except (ValueError, RecursionError) as error:
         msg = f"{where} is not an Avro schema in JSON: {error}"
         raise SchemaUnusable(msg) from error
@@ -65,7 +69,7 @@ def parse(schema: AvroSchema, where: str, named: dict[str, Any] | None = None) -
     try:
         return fastavro.parse_schema(_without_logical_types(schema), {} if named is None else named)
     except Exception as error:  # fastavro raises KeyError, TypeError and its own errors
-        raise _not_avro(where, error) from error
+        raise not_avro(where, error) from error
 
 
 def arrow_type(schema: AvroSchema, where: str) -> pa.DataType:
@@ -77,11 +81,12 @@ def arrow_type(schema: AvroSchema, where: str) -> pa.DataType:
         # Parsed again with logical types: fastavro adds the namespace to every name.
         full = fastavro.parse_schema(schema, {})
     except Exception as error:
-        raise _not_avro(where, error) from error
+        raise not_avro(where, error) from error
     return _Types(where).of(full, "", ())
 
 
-def _not_avro(where: str, error: Exception) -> SchemaUnusable:
+def not_avro(where: str, error: Exception) -> SchemaUnusable:
+    """The error for a schema that fastavro refuses."""
     return SchemaUnusable(f"{where} is not an Avro schema: {type(error).__name__}: {error}")
 
 
@@ -140,7 +145,7 @@ class _Types:
             _WIDER.get(frozenset(branch for branch in kinds if isinstance(branch, str))) if len(kinds) == 2 else None
         )
         if wider is None:
-            self._refuse(path, f"is a union of {len(kinds)} types")
+            self._refuse(path, f"is a union of {len(kinds)} types", remedy=None if path else _NAME_A_TYPE)
         return _PLAIN[wider]
 
     def _decimal(self, schema: AvroSchema, path: str) -> pa.DataType | None:
@@ -155,9 +160,26 @@ class _Types:
         self._named[schema["name"]] = schema
         return kind
 
-    def _refuse(self, path: str, what: str) -> NoReturn:
+    def _refuse(self, path: str, what: str, *, remedy: str | None = None) -> NoReturn:
         msg = f"{self._where}: {path or 'the schema itself'} {what}"
-        raise SchemaUnusable(msg)
+        raise SchemaUnusable(msg, remedy=remedy)
+
+
+def _unwrapped(schema: AvroSchema) -> AvroSchema:
+    if isinstance(schema, list):
+        return [_unwrapped(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kind = schema.get("type")
+    if isinstance(kind, dict | list) or (isinstance(kind, str) and kind not in _KINDS):
+        return _unwrapped(kind)
+    found = {**schema, **{name: _unwrapped(schema[name]) for name in ("items", "values") if name in schema}}
+    if isinstance(schema.get("fields"), list):
+        found["fields"] = [
+            {**field, "type": _unwrapped(field["type"])} if isinstance(field, dict) and "type" in field else field
+            for field in schema["fields"]
+        ]
+    return found
 
 
 def _without_logical_types(schema: AvroSchema) -> AvroSchema:
