@@ -13,7 +13,7 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.attempt import Attempt, import_pandas
-from sparkapp.spark.failures import lost_jvm, spark_died
+from sparkapp.spark.failures import cause_of
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
@@ -67,7 +67,7 @@ class Driver:
             return self._orderly_end()
         except Exception as error:
             LOG.exception("attempt %d failed", self._job.attempt)
-            cause = spark_died(self._environment.jvm_status()) if lost_jvm(error) else error
+            cause = cause_of(error, self._environment.jvm_status)
             return termination_of(cause, job=self._job, checkpoint_id=self._checkpoint_id)
         finally:
             if reporter is not None:

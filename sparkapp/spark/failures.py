@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
@@ -43,6 +43,8 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
 _DATA_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]*\][^\n]*SQLSTATE: (?:22\w{3}|P0001)(?:\n== SQL[^\n]*\n[^\n]*)?")
 """A value that an expression refuses (SQLSTATE class 22: casts, divisions, indexes), or ``raise_error``."""
 _SHOWN = 600
+_REAPED_SECONDS, _ENDED_SECONDS = 2.0, 0.1
+"""Longest waits for the exit status of a JVM that Py4J has lost, and of a JVM that may end at this moment."""
 MAX_FAILURES = 4
 """Of a subtask that gets no further, as ``spark.task.maxFailures`` has it for a task."""
 _RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(?:[a-z]+\.)?(\w+): ([^\n]*)")
@@ -78,21 +80,28 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     return KafkaSparkJobError(shown[:_SHOWN])
 
 
+def cause_of(error: BaseException, jvm_status: Callable[[float], int | None]) -> BaseException:
+    """The error itself, or :class:`SparkDied` where the JVM has ended; called by the driver when an attempt fails.
+
+    The end of the JVM closes the connections of Py4J, of tasks and of Python workers, and any of them may fail first.
+
+    :param jvm_status: waits for that number of seconds. The exit status of the JVM as ``subprocess`` gives it,
+        negative for a signal; None while it runs, or if it is unknown.
+    """
+    is_lost = lost_jvm(error)
+    status = jvm_status(_REAPED_SECONDS if is_lost else _ENDED_SECONDS)
+    if status is None and not is_lost:
+        return error
+    how = "" if status is None else f" by signal {-status}" if status < 0 else f" with exit status {status}"
+    return SparkDied(f"the driver's JVM ended{how}")
+
+
 def lost_jvm(error: BaseException) -> bool:
     """Whether Py4J raised the error because the JVM ended: a closed connection, or a refused new connection.
 
-    Called by the driver. For a call under way Py4J's message lacks the JVM's trace.
+    For a call under way Py4J's message lacks the JVM's trace.
     """
     return any(_is_lost_connection(cause) for cause in _chain(error))
-
-
-def spark_died(status: int | None) -> SparkDied:
-    """The error of an attempt whose JVM ended; called by the driver after :func:`lost_jvm`.
-
-    :param status: the JVM's exit status as ``subprocess`` gives it, negative for a signal; None if unknown.
-    """
-    how = "" if status is None else f" by signal {-status}" if status < 0 else f" with exit status {status}"
-    return SparkDied(f"the driver's JVM ended{how}")
 
 
 def while_reading(error: KafkaSparkJobError, splits: Iterable[KafkaPartitionSplit]) -> KafkaSparkJobError:

@@ -28,7 +28,8 @@ class DriverEnvironment:
     :param scale: the parallelism that a running driver is asked for, None before the first request; None without a
         cluster, where nobody asks.
     :param give_up: ends the process at once with this termination message; called if the main thread hangs.
-    :param jvm_status: exit status of the driver's JVM; None while it runs, or if it is unknown.
+    :param jvm_status: waits that number of seconds for the exit status of the driver's JVM; None while it runs, or if
+        it is unknown.
     :param on_completed: called with each completed checkpoint; for benches.
     """
 
@@ -43,5 +44,5 @@ class DriverEnvironment:
     activation: Activation | None = None
     scale: Callable[[], Scale | None] | None = None
     give_up: Callable[[Termination], None] = field(default=lambda _: None)
-    jvm_status: Callable[[], int | None] = field(default=lambda: None)
+    jvm_status: Callable[[float], int | None] = field(default=lambda _: None)
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)

@@ -72,8 +72,8 @@ class Jvm:
         with suppress(OSError):
             self._folder.cleanup()
 
-    def exit_status(self, seconds: float = 2.0) -> int | None:
-        """Negative for a signal; None if it still runs after this time. The driver asks when Py4J has lost the JVM."""
+    def exit_status(self, seconds: float) -> int | None:
+        """Negative for a signal; None if it still runs after this time. The driver asks when its attempt fails."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None

@@ -155,7 +155,8 @@ class ContinuousEngine:
         :raises KafkaSparkJobError: the subtasks have ended, and why; or a subtask is missing for too long.
         """
         if self._subtasks.ended:
-            raise original_error(self._subtasks.failure())
+            failure = self._subtasks.failure()
+            raise original_error(failure) from failure
         self._server.losses.require_few()
         for silent in self._server.silent():
             self._announcements.subtask_silent(silent.subtask)

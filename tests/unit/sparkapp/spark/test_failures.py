@@ -5,7 +5,14 @@ from __future__ import annotations
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed, TransformFailed, VolumeFull
+from sparkapp.model.errors import (
+    KafkaSparkJobError,
+    PreCommitFailed,
+    SparkDied,
+    SubtaskMissing,
+    TransformFailed,
+    VolumeFull,
+)
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import (
     MAX_TERMINATION_BYTES,
@@ -14,7 +21,7 @@ from sparkapp.model.report import (
     decode_termination,
     encode_termination,
 )
-from sparkapp.spark.failures import lost_jvm, original_error, spark_died, while_reading
+from sparkapp.spark.failures import cause_of, lost_jvm, original_error, while_reading
 
 _SPARK_TEXT = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -76,8 +83,15 @@ def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone
     assert lost_jvm(Py4JError("An error occurred while calling o58.isActive"))
     assert not lost_jvm(Py4JError("An error occurred while calling o58.x. Trace:\npy4j.Py4JException: no method x"))
     assert not lost_jvm(ConnectionRefusedError("a broker's"))
-    assert spark_died(-9).message == "the driver's JVM ended by signal 9"
-    assert spark_died(None).message == "the driver's JVM ended"
+    assert str(cause_of(lost, lambda _: -9)) == "the driver's JVM ended by signal 9"
+    assert str(cause_of(lost, lambda _: None)) == "the driver's JVM ended"
+
+
+def test_whatever_fails_first_where_the_jvm_has_ended_the_jvm_is_the_cause() -> None:
+    missing = SubtaskMissing("no task of subtask 1 has reached the driver")
+    assert cause_of(missing, lambda _: None) is missing, "the JVM runs"
+    found = cause_of(missing, lambda _: 134)
+    assert (type(found), str(found)) == (SparkDied, "the driver's JVM ended with exit status 134")
 
 
 def test_a_log_gives_way_to_the_message_of_a_last_word() -> None:
