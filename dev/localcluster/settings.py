@@ -10,6 +10,7 @@ from pathlib import Path
 KUBERNETES_VERSION = "v1.36.3"
 HELM_VERSION = "v4.3.1"
 KAFKA_VERSION = "4.3.1"
+"""Of the brokers of the cluster, of benches and of tests, unless :attr:`Settings.kafka_version` says otherwise."""
 
 PACKAGE_ROOT = Path(__file__).resolve().parent
 REPOSITORY = PACKAGE_ROOT.parent.parent
@@ -20,16 +21,21 @@ class Settings:
     """Paths of a local cluster. The command line creates them once and passes them on.
 
     ``cache`` holds programs, jars and image layers, which are expensive to build and never change. ``state`` holds the
-    cluster itself and can be deleted. ``run`` holds sockets and mounts, which a reboot removes.
+    cluster itself and can be deleted. ``run`` holds sockets and mounts, which a reboot removes. ``kafka_version`` is
+    that of brokers of tests.
     """
 
     cache: Path
     state: Path
     run: Path
+    kafka_version: str = KAFKA_VERSION
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Reads ``KAFKASPARK_CACHE`` and ``KAFKASPARK_STATE``. Both have defaults for root and for other users."""
+        """Reads ``KAFKASPARK_CACHE`` and ``KAFKASPARK_STATE``. Both have defaults for root and for other users.
+
+        ``KAFKASPARK_KAFKA_VERSION`` is another version of the brokers.
+        """
         environ = os.environ if environment is None else environment
         home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
         is_root = os.geteuid() == 0
@@ -39,7 +45,8 @@ class Settings:
         )
         # Bridge and ports are fixed: a machine has at most one cluster. Paths of unix sockets have to be short.
         run = "/run/kafkaspark" if is_root else f"{state}/run"
-        return cls(cache=Path(cache).resolve(), state=Path(state).resolve(), run=Path(run))
+        version = environ.get("KAFKASPARK_KAFKA_VERSION") or KAFKA_VERSION
+        return cls(cache=Path(cache).resolve(), state=Path(state).resolve(), run=Path(run), kafka_version=version)
 
     @property
     def logs(self) -> Path:

@@ -24,13 +24,13 @@ from localcluster.machine.ports import free_ports
 from localcluster.machine.processes import spawn
 from localcluster.machine.waiting import wait_for
 from localcluster.progress import Progress
-from localcluster.settings import KAFKA_VERSION, Settings
+from localcluster.settings import Settings
 
-_SLF4J_VERSION = "1.7.36"  # the version that this Kafka is compiled against
+_SLF4J_VERSION = "1.7.36"  # the version that Kafka 3.9 to 4.3 are compiled against
 _CLUSTER_ID = "a2Fma2FzcGFyay1sb2NhbA"  # 16 bytes in URL-safe base64, the format of Kafka's cluster ids
 _WARM_UP_SECONDS = 240.0
 _OPTIONS_FOR_ANY_JVM = {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"}
-_POM = f"""\
+_POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>kafkaspark.local</groupId>
@@ -40,12 +40,12 @@ _POM = f"""\
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
-      <version>{KAFKA_VERSION}</version>
+      <version>{kafka}</version>
     </dependency>
     <dependency>
       <groupId>org.slf4j</groupId>
       <artifactId>slf4j-simple</artifactId>
-      <version>{_SLF4J_VERSION}</version>
+      <version>{slf4j}</version>
     </dependency>
   </dependencies>
 </project>
@@ -63,11 +63,13 @@ class KafkaDistribution:
     """A folder with jars, class archive and storage. Brokers share it and never write to it."""
 
     folder: Path
+    version: str
 
     @classmethod
     def of(cls, settings: Settings) -> KafkaDistribution:
         """The distribution, which exists once :meth:`fetch` has run."""
-        return cls(settings.cache / f"kafka-{KAFKA_VERSION}-slf4j-{_SLF4J_VERSION}")
+        version = settings.kafka_version
+        return cls(settings.cache / f"kafka-{version}-slf4j-{_SLF4J_VERSION}", version)
 
     @property
     def formatted_storage(self) -> Path:
@@ -121,7 +123,7 @@ class KafkaDistribution:
         unfinished = self.folder.with_name(self.folder.name + ".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        (unfinished / "pom.xml").write_text(_POM)
+        (unfinished / "pom.xml").write_text(_POM.format(kafka=self.version, slf4j=_SLF4J_VERSION))
         run(
             ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"],
             cwd=unfinished,

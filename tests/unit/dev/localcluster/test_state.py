@@ -9,8 +9,9 @@ from localcluster.clusters import selection
 from localcluster.clusters.kind import KindCluster
 from localcluster.clusters.local import LocalCluster
 from localcluster.errors import SetupError
+from localcluster.kafka.distribution import KafkaDistribution
 from localcluster.progress import Progress
-from localcluster.settings import Settings
+from localcluster.settings import KAFKA_VERSION, Settings
 
 
 @pytest.fixture
@@ -69,3 +70,11 @@ def test_a_meaningless_choice_is_refused(settings: Settings, monkeypatch: pytest
 def test_paths_follow_the_environment() -> None:
     settings = Settings.from_environment({"KAFKASPARK_CACHE": "/c", "KAFKASPARK_STATE": "/s", "HOME": "/h"})
     assert (settings.cache, settings.state) == (Path("/c"), Path("/s"))
+
+
+def test_brokers_have_another_version_where_the_environment_says_so() -> None:
+    home = {"KAFKASPARK_CACHE": "/c", "HOME": "/h"}
+    usual, other = (Settings.from_environment({**home, "KAFKASPARK_KAFKA_VERSION": one}) for one in ("", "3.9.1"))
+    assert usual.kafka_version == KAFKA_VERSION
+    assert KafkaDistribution.of(other).folder.name.startswith("kafka-3.9.1-")
+    assert KafkaDistribution.of(other).folder != KafkaDistribution.of(usual).folder
