@@ -2,6 +2,9 @@
 
 ``--break-every 20`` also kills or freezes the broker, every 20 seconds on average.
 
+``--nemesis`` runs other schedules (``tests/soak/nemesis``): partitions lose their leaders at a moment of each. It
+starts brokers as it needs them, and counts from the partitions' logs. ``--broker 4.0.0`` is another version of Kafka.
+
 ``--matrix`` runs every cell of the fault matrix (``tests/integration/faults/matrix.py``) in place of schedules. ``make
 test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
 
@@ -14,6 +17,7 @@ two-phase``. A seed is then another schedule, so they are repeated with it.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -45,6 +49,8 @@ def main() -> int:
     engines, paces = sorted({kind.engine.value for kind in KINDS}), [pace.value for pace in Pace]
     parser.add_argument("--engine", choices=engines, help="of every schedule")
     parser.add_argument("--pace", choices=paces, help="of every schedule: how the continuous engine commits")
+    parser.add_argument("--broker", metavar="VERSION", help="of Kafka, for the soak's own brokers, as 4.0.0")
+    parser.add_argument("--nemesis", action="store_true", help="partitions lose their leaders (tests/soak/nemesis)")
     parser.add_argument("--matrix", action="store_true", help="run the whole fault matrix")
     parser.add_argument(
         "--only", default="", metavar="EXPRESSION", help="run the cells of the matrix whose names match"
@@ -59,6 +65,10 @@ def main() -> int:
         return _matrix(options.only)
     # An orderly end: the broker and the workers end, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if options.broker:
+        os.environ["KAFKASPARK_KAFKA_VERSION"] = options.broker
+    if options.nemesis:
+        return _nemesis(options)
     if options.bootstrap:
         return _soak(options, options.bootstrap)
     from localcluster.kafka.broker import Broker
@@ -83,27 +93,40 @@ def _matrix(only: str) -> int:
     return int(pytest.main([str(_CELLS), "--matrix", "-q", "--durations=0", *(["-k", only] if only else [])]))
 
 
+def _nemesis(options: argparse.Namespace) -> int:
+    from tests.soak.nemesis.rounds import run_rounds
+
+    began = time.monotonic()
+    seeds = range(options.seed, options.seed + options.schedules)
+    return _report(run_rounds(seeds, options.kinds, began + options.seconds), began)
+
+
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
-    clean: list[int] = []
-    failed: list[int] = []
     seeds = (
         Work(bootstrap, seed, began + options.seconds, options.kinds, bool(options.break_every))
         for seed in range(options.seed, options.seed + options.schedules)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.
     with Spawning().Pool(options.workers, maxtasksperchild=20) as pool:
-        for seed, trace in pool.imap_unordered(run_schedule, seeds):
-            if trace is None:
-                break
-            if trace:
-                failed.append(seed)
-                print(f"seed {seed} FAILED\n{trace}", flush=True)
-            else:
-                clean.append(seed)
-            if (len(clean) + len(failed)) % 25 == 0:
-                print(f"{len(clean)} clean, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+        status = _report(pool.imap_unordered(run_schedule, seeds), began)
         pool.terminate()
+    return status
+
+
+def _report(traces: Iterable[tuple[int, str | None]], began: float) -> int:
+    clean: list[int] = []
+    failed: list[int] = []
+    for seed, trace in traces:
+        if trace is None:
+            break
+        if trace:
+            failed.append(seed)
+            print(f"seed {seed} FAILED\n{trace}", flush=True)
+        else:
+            clean.append(seed)
+        if (len(clean) + len(failed)) % 25 == 0:
+            print(f"{len(clean)} clean, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
     seconds = time.monotonic() - began
     print(
         f"{len(clean)} schedules clean, {seeds_of(clean + failed)}, failed seeds: {failed or 'none'}; {seconds:.0f} s"

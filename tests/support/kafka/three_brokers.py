@@ -1,4 +1,4 @@
-"""Three real brokers that hold every partition together: one of them can be gone, and the others take over."""
+"""Real brokers that hold partitions together: some of them can be gone, and the others take over, or nobody."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,31 +46,50 @@ _OVERRIDES: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Which brokers there are, and where Kafka's own topics are.
+
+    :ivar voters: the nodes that are controllers, too. :ivar transactions: the nodes with a copy of each partition of
+        :data:`TRANSACTIONS`, the preferred leader first; ``groups`` of :data:`GROUPS`.
+    """
+
+    nodes: tuple[int, ...] = NODES
+    voters: tuple[int, ...] = NODES
+    transactions: tuple[tuple[int, ...], ...] = ((1, 2, 3),)
+    groups: tuple[tuple[int, ...], ...] = ((2, 3, 1),)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+
 class Ensemble:
-    """Brokers and controllers in one, on free ports; transaction and group coordinator are different brokers at first.
+    """Brokers on free ports. By default three, which are the controllers, too; transaction and group coordinator are
+    different brokers at first.
 
     :param folder: of their data and logs.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, layout: Layout | None = None) -> None:
         settings = Settings.from_environment()
         self._distribution = KafkaDistribution.of(settings)
         self._distribution.fetch(settings, Progress())
         self._admin: AdminClient | None = None
-        ports = free_ports(2 * len(NODES))
-        clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in zip(NODES, controllers, strict=True))
+        self._layout = layout = layout or Layout()
+        ports = iter(free_ports(2 * len(layout.nodes)))
+        clients, controllers = ({node: next(ports) for node in layout.nodes} for _ in range(2))
+        voters = ",".join(f"{node}@127.0.0.1:{controllers[node]}" for node in layout.voters)
         self._brokers = {
-            node: Broker(
-                folder / str(node),
-                distribution=self._distribution,
-                listeners=[Listener("HOST", "127.0.0.1", client)],
-                controller_port=controller,
-                overrides={**_OVERRIDES, "node.id": str(node), "controller.quorum.voters": voters},
-                heap=_HEAP,
-            )
-            for node, client, controller in zip(NODES, clients, controllers, strict=True)
+            node: self._broker(folder / str(node), node, clients[node], controllers[node], voters)
+            for node in layout.nodes
         }
+
+    def _broker(self, folder: Path, node: int, client: int, controller: int, voters: str) -> Broker:
+        listener = Listener("HOST", "127.0.0.1", client)
+        alone = {} if node in self._layout.voters else {"process.roles": "broker", "listeners": listener.endpoint}
+        own = {"node.id": str(node), "controller.quorum.voters": voters, **alone}
+        return Broker(
+            folder, distribution=self._distribution, listeners=[listener], controller_port=controller, heap=_HEAP,
+            overrides={**_OVERRIDES, **self._layout.overrides, **own},
+        )  # fmt: skip
 
     @property
     def bootstrap(self) -> str:
@@ -91,8 +111,9 @@ class Ensemble:
         self.restart_brokers()
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
         compacted = {"cleanup.policy": "compact"}
-        self._make(NewTopic(TRANSACTIONS, num_partitions=1, replica_assignment=[[1, 2, 3]], config=compacted))
-        self._make(NewTopic(GROUPS, num_partitions=1, replica_assignment=[[2, 3, 1]], config=compacted))
+        for name, where in ((TRANSACTIONS, self._layout.transactions), (GROUPS, self._layout.groups)):
+            copies = [list(nodes) for nodes in where]
+            self._make(NewTopic(name, num_partitions=len(copies), replica_assignment=copies, config=compacted))
         self._settle()
 
     def __exit__(
@@ -112,6 +133,10 @@ class Ensemble:
     def make_topic_on(self, name: str, nodes: Sequence[int]) -> None:
         """A topic of one partition, with copies on these nodes alone."""
         self._make(NewTopic(name, num_partitions=1, replica_assignment=[list(nodes)]))
+
+    def make_topics(self, *topics: NewTopic) -> None:
+        """Topics whose copies the caller has placed."""
+        create_topics(self.bootstrap, *topics)
 
     def delete_topic(self, name: str) -> None:
         """Returns when the controller has deleted it."""
@@ -145,6 +170,27 @@ class Ensemble:
         """Kills a broker; it stays away until :meth:`restart_brokers`."""
         self._brokers[node].kill()
 
+    def is_lost(self, nodes: Collection[int]) -> bool:
+        """Whether no broker is left without these."""
+        return set(nodes) >= self._brokers.keys()
+
+    def await_gone(self, *nodes: int) -> None:
+        """Waits until a broker that is left knows that these have gone: others lead their partitions, or nobody."""
+        deadline = Deadline.after(_SECONDS)
+        left = AdminClient(
+            {"bootstrap.servers": self.addresses(*(each for each in self._brokers if each not in nodes))}
+        )
+        while True:
+            with contextlib.suppress(KafkaException):
+                if not left.list_topics(timeout=5).brokers.keys() & set(nodes):
+                    return
+            assert not deadline.expired, f"{nodes} still have their partitions"
+            time.sleep(deadline.bound(0.05))
+
+    def data_of(self, node: int) -> Path:
+        """The folder with a broker's partitions."""
+        return self._brokers[node].directory / "data"
+
     def freeze(self, *nodes: int) -> None:
         """Each stands still, as a machine that hangs; until :meth:`thaw`."""
         for node in nodes:
@@ -162,7 +208,7 @@ class Ensemble:
     def restart_brokers(self) -> None:
         """Starts the brokers that are down; returns with every copy up to date and both coordinators in place."""
         gone = [broker for broker in self._brokers.values() if broker.process is None]
-        with ThreadPoolExecutor(len(NODES)) as pool:
+        with ThreadPoolExecutor(len(self._brokers)) as pool:
             list(pool.map(lambda broker: broker.start(_SECONDS), gone))
         if gone and self._admin is not None:
             self._settle()
@@ -176,11 +222,21 @@ class Ensemble:
             assert not deadline.expired, "the brokers do not catch up"
             time.sleep(deadline.bound(0.1))
         # Killed brokers do not get back by themselves, for minutes, what they led.
-        own = [TopicPartition(topic, 0) for topic in (TRANSACTIONS, GROUPS)]
-        self._asked.elect_leaders(ElectionType.PREFERRED, own).result(30)
-        while self.coordinator(TRANSACTIONS) == self.coordinator(GROUPS):
-            assert not deadline.expired, "one broker leads both"
+        while misplaced := self._misplaced():
+            with contextlib.suppress(KafkaException):
+                self._asked.elect_leaders(ElectionType.PREFERRED, misplaced).result(30)
+            assert not deadline.expired, f"{misplaced} are not led by their preferred leaders"
             time.sleep(deadline.bound(0.1))
+
+    def _misplaced(self) -> list[TopicPartition]:
+        """Partitions of Kafka's own topics that another broker leads than was asked for."""
+        topics = self._asked.list_topics(timeout=20).topics
+        return [
+            TopicPartition(name, number)
+            for name in (TRANSACTIONS, GROUPS)
+            for number, one in topics[name].partitions.items()
+            if one.leader != one.replicas[0]
+        ]
 
     @property
     def _asked(self) -> AdminClient:
@@ -193,7 +249,12 @@ class Ensemble:
         except KafkaException:
             return False
         partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
-        return len(metadata.brokers) == len(NODES) and all(len(one.isrs) == len(NODES) for one in partitions)
+        caught_up = all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions)
+        return (
+            caught_up
+            and len(metadata.brokers) == len(self._brokers)
+            and {TRANSACTIONS, GROUPS} <= metadata.topics.keys()
+        )
 
     def _format(self, node: int, data: Path) -> None:
         """A copy of the storage that every broker begins with, which only names another node."""

@@ -435,9 +435,7 @@ class Story:
             self._abort_by_hand()
         # What is committed is visible once its markers are written.
         still_open = self.open_transactions()
-        found = self._found()
-        every = Counter(range(self._produced)) + self._again
-        expected = Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
+        found, expected = self._found(), self.expected()
         lost, more = expected - found, found - expected
         self.lost = sorted(number for _, number in lost.elements())
         assert self.delivery_guarantee is DeliveryGuarantee.NONE or not lost, f"lost {self.lost[:20]}: {self.history}"
@@ -447,6 +445,16 @@ class Story:
         assert still_open == [], f"open {still_open}: {self.history}"
         self._judge_names()
         return more.total()
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """Behind the last record of each partition of the source that has any."""
+        return {partition: len(numbers) for partition, numbers in self._partitions.items()}
+
+    def expected(self) -> Counter[tuple[str, int]]:
+        """What readers see in the end of all that is produced by now, by topic and number."""
+        every = Counter(range(self._produced)) + self._again
+        return Counter({(self._topic(number), number): every[number] for number in every if self._topic(number)})
 
     def _found(self) -> Counter[tuple[str, int]]:
         found: Counter[tuple[str, int]] = Counter()
