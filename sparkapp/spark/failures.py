@@ -1,8 +1,7 @@
-"""Finds the project's errors in the text of Spark's exceptions, after they crossed processes."""
+"""The errors of tasks in the driver: objects of ours, and what Spark and user code say as text."""
 
 from __future__ import annotations
 
-import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable
@@ -11,13 +10,11 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sparkapp.model import errors
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.encoding.error_object import decode_error, encode_error
 from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.frames.user_frames import user_error
 
-_OURS = {
-    name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, KafkaSparkJobError)
-}
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
     (
         re.compile(
@@ -47,23 +44,35 @@ _REAPED_SECONDS, _ENDED_SECONDS = 2.0, 0.1
 """Longest waits for the exit status of a JVM that Py4J has lost, and of a JVM that may end at this moment."""
 MAX_FAILURES = 4
 """Of a subtask that gets no further, as ``spark.task.maxFailures`` has it for a task."""
-_RAISED = re.compile(r"(?:^|\s|')sparkapp\.model\.errors\.(?:[a-z]+\.)?(\w+): ([^\n]*)")
+
+
+def printed(error: BaseException) -> str:
+    """An error of a task for its answer to the driver, where :func:`original_error` reads it.
+
+    An error of ours is its object. Another has its traceback, which shows the user's line.
+    """
+    if isinstance(error, KafkaSparkJobError):
+        return encode_error(error)
+    return "".join(traceback.format_exception(error)).strip()
 
 
 def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
-    """The error that a task or Spark's reader process raised, found in the text of Spark's exception.
+    """The error of a task.
 
-    Called by engine and flush. Spark carries a worker's traceback as text. The cause is the first of these in it:
+    Called by engine and flush, with an exception of Spark or the text of an answer (:func:`printed`). The cause is the
+    first of these in it:
 
-    1. the last of the project's errors;
+    1. the last object of an error of ours;
     2. a message of Spark about unusable query state or a full disk;
     3. an exception of the user's function or query;
     4. the first lines of Spark's message.
     """
+    if isinstance(failure, KafkaSparkJobError):
+        return failure
     text = str(failure) if failure is not None else "the query ended without an error"
-    found = [match for match in _RAISED.finditer(text) if match.group(1) in _OURS]
-    if found:
-        return _OURS[found[-1].group(1)](found[-1].group(2).strip())
+    ours = decode_error(text)
+    if ours is not None:
+        return ours
     for pattern, kind in _SPARKS:
         match = pattern.search(text)
         if match:

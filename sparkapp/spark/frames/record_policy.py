@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.encoding.error_object import MARK, MAX_MESSAGE
 from sparkapp.model.errors import ConfigurationError, RecordError
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job, JobSpec
@@ -137,11 +138,11 @@ def skipped_records(spec: JobSpec, spark: SparkSession, query_name: str) -> int:
 
 def _or_raised(side: str) -> Column:
     error = f.col(error_column(side))
-    # A worker's traceback names our errors in this form, so sparkapp.spark.failures finds it in Spark's text. Spark
-    # appends to the last line, so the error ends its line.
-    name = f"{RecordError.__module__}.{RecordError.__qualname__}: "
     texts: Sequence[Column] = (
-        f.lit(f"{name}topic "), f.col("topic"), f.lit(", partition "), f.col("partition").cast("string"),
-        f.lit(", offset "), f.col("offset").cast("string"), f.lit(": "), error, f.lit("\n"),
+        f.lit("topic "), f.col("topic"), f.lit(", partition "), f.col("partition").cast("string"),
+        f.lit(", offset "), f.col("offset").cast("string"), f.lit(": "), f.substring(error, 1, MAX_MESSAGE // 2),
     )  # fmt: skip
-    return f.when(error.isNull(), f.col(side)).otherwise(f.raise_error(f.concat(*texts)))
+    # What sparkapp.model.encoding.error_object encodes, by the JVM.
+    kind = f.lit(RecordError.__name__).alias("kind")
+    raised = f.concat(f.lit(MARK), f.to_json(f.struct(kind, f.concat(*texts).alias("message"))))
+    return f.when(error.isNull(), f.col(side)).otherwise(f.raise_error(raised))

@@ -218,14 +218,14 @@ class SubtaskChannel:
     def failed(self, checkpoint_id: int, failure: str, *, subtask: int | None = None) -> None:
         """The subtask could not complete its part; it waits for the next work.
 
-        :param failure: the error as Python prints it.
+        :param failure: by :func:`sparkapp.spark.failures.printed`.
         """
         self.send({"failed": checkpoint_id, "failure": failure} | _of(subtask))
 
     def stopped(self, failure: str) -> None:
         """The subtask ends.
 
-        :param failure: why records are not delivered, as Python prints an error; empty without a failure.
+        :param failure: why records are not delivered, as in :meth:`failed`; empty without a failure.
         """
         self.send({"stopped": True, "failure": failure})
 

@@ -24,9 +24,9 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.failures import original_error
+from sparkapp.spark.failures import original_error, printed
 from sparkapp.spark.launch.session import count_executors
-from sparkapp.spark.tasks.write_task import RESULT_DDL, RESULT_SCHEMA, printed
+from sparkapp.spark.tasks.write_task import RESULT_DDL, RESULT_SCHEMA
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _REMEDY = (
 def require_delivered(failures: Iterable[str]) -> None:
     """Raises the first delivery failure; called by the write stage with the answers of its tasks.
 
-    :param failures: an exception's text for each task; empty without a failure.
+    :param failures: of each task, by :func:`printed`; empty without a failure.
     :raises PreCommitFailed: or another error that the text names.
     """
     failure = next((text for text in failures if text), "")

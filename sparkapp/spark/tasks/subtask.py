@@ -13,6 +13,7 @@ from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.record_times import TIME_COLUMNS
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
+from sparkapp.spark.failures import printed
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave
@@ -23,7 +24,6 @@ from sparkapp.spark.tasks.write_task import (
     WriteOrder,
     WriteResult,
     encode_result,
-    printed,
     write_batches,
     writer_for,
 )

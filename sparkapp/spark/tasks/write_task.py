@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
+from sparkapp.spark.failures import printed
 
 if TYPE_CHECKING:
     from sparkapp.sink.writer import KafkaWriter
@@ -59,7 +59,7 @@ class WriteResult:
     :param index: of the task.
     :param records: written; ``dead_letters`` are counted apart, and so are records that the task ``skipped``.
     :param committable: None without a transaction.
-    :param failure: why the pre-commit failed, as Python prints an exception; only with ``deliveryGuarantee: None``.
+    :param failure: why the pre-commit failed, by :func:`printed`; only with ``deliveryGuarantee: None``.
     :param clients: totals of Kafka clients, by worker.
     :param stops: of an open checkpoint: where each split of the work ended.
     """
@@ -170,15 +170,6 @@ def writer_for(job: Job, order: WriteOrder) -> KafkaWriter:
         next_free=order.next_free,
         router=router_for(job, start=order.subtask + order.checkpoint_id),
     )
-
-
-def printed(error: BaseException) -> str:
-    """The error's text, as :func:`sparkapp.spark.failures.original_error` reads it.
-
-    The errors of this project are complete in one line. Others have their traceback, which shows the user's line.
-    """
-    lines = traceback.format_exception_only if isinstance(error, KafkaSparkJobError) else traceback.format_exception
-    return "".join(lines(error)).strip()
 
 
 def encode_result(result: WriteResult) -> str:

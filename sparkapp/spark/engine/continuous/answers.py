@@ -19,7 +19,7 @@ class Answer:
 
     :param checkpoint_id: that it answers for; None for its end.
     :param result: of the write task; empty after a failure.
-    :param failure: an error as Python prints it; empty without one.
+    :param failure: an error by :func:`sparkapp.spark.failures.printed`; empty without one.
     :param watermarks: None after a failure, and for a job without them.
     :param report: in the local pace; then everything else is empty.
     """

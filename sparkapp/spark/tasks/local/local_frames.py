@@ -42,8 +42,8 @@ class SubtaskReport:
 
     :param instance: 0 where there has been none.
     :param waits: it has no instance (any more), and waits for the order to open the next.
-    :param failure: with ``waits``, why the instance ended, as Python prints an error. Empty where it had to be replaced
-        after a commit.
+    :param failure: with ``waits``, why the instance ended, by :func:`sparkapp.spark.failures.printed`. Empty where
+        it had to be replaced after a commit.
     :param reading: with a failure, what it has read and not committed.
     :param opened: the instance's producer is open.
     :param placed: partitions whose offsets are committed.

@@ -10,6 +10,7 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, SubtaskDisconnected
 from sparkapp.model.job.spec import Job
+from sparkapp.spark.failures import printed
 from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
@@ -21,7 +22,6 @@ from sparkapp.spark.tasks.local.local_frames import (
 )
 from sparkapp.spark.tasks.local.local_instance import WAIT_SECONDS, LocalInstance
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
-from sparkapp.spark.tasks.write_task import printed
 
 LOG = logging.getLogger(__name__)
 

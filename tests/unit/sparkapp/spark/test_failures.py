@@ -5,6 +5,7 @@ from __future__ import annotations
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.encoding.error_object import encode_error
 from sparkapp.model.errors import (
     KafkaSparkJobError,
     PreCommitFailed,
@@ -23,10 +24,11 @@ from sparkapp.model.report import (
 )
 from sparkapp.spark.failures import cause_of, lost_jvm, original_error, while_reading
 
-_SPARK_TEXT = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
+_SPARK_TEXT = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/app/sparkapp/spark/write_task.py", line 80, in write_partition
 sparkapp.model.errors.transaction.PreCommitFailed: 3 records were not acknowledged: MSG_SIZE_TOO_LARGE
+{encode_error(PreCommitFailed("3 records were not acknowledged: MSG_SIZE_TOO_LARGE", remedy="its own"))}
 
 	at org.apache.spark.api.python.BasePythonRunner
 """
@@ -36,6 +38,8 @@ def test_our_error_is_found_in_sparks_text() -> None:
     error = original_error(RuntimeError(_SPARK_TEXT))
     assert type(error) is PreCommitFailed
     assert error.message == "3 records were not acknowledged: MSG_SIZE_TOO_LARGE"
+    assert error.remedy == "its own"
+    assert original_error(error) is error
 
 
 def test_an_exception_outside_the_users_code_is_shown_as_it_is() -> None:

@@ -38,7 +38,7 @@ from sparkapp.model.job.access.security import (
 from sparkapp.model.report import encode_termination, termination_of
 from sparkapp.source.formats.avro import AvroDecoder
 from sparkapp.source.formats.schema_registry import SchemaRegistry
-from sparkapp.spark.failures import original_error
+from sparkapp.spark.failures import original_error, printed
 from tests.support.kafka.schema_registry import basic, framed, registry
 from tests.support.kafka.tls.certificates import CertificateAuthority
 
@@ -265,6 +265,6 @@ def test_authorities_of_two_secrets_and_a_client_certificate(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [SchemaRegistryAccessDenied, SchemaRegistryUntrusted])
 def test_an_error_crosses_from_an_executor_with_its_remedy(kind: type[KafkaSparkJobError]) -> None:
-    found = original_error(f"Traceback …\n{kind.__module__}.{kind.__name__}: it says HTTP 401\n at org.apache")
+    found = original_error(f"Traceback …\n{printed(kind('it says HTTP 401'))}\n at org.apache")
     assert (type(found), found.message) == (kind, "it says HTTP 401")
     assert "spec.source.schemaRegistry" in found.remedy

@@ -12,8 +12,9 @@ import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, PreCommitFailed
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks import flush as delivery
-from sparkapp.spark.tasks.write_task import WriteResult, decode_result, encode_result, printed
+from sparkapp.spark.tasks.write_task import WriteResult, decode_result, encode_result
 
 JOB = Job(
     namespace="ns", name="job", uid="u", generation=1, attempt=1,

@@ -18,9 +18,9 @@ from sparkapp.spark.engine.continuous import engine as module
 from sparkapp.spark.engine.continuous import pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
+from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
 from sparkapp.spark.tasks.work import decode_work
-from sparkapp.spark.tasks.write_task import printed
 from tests.support.patience import PATIENCE
 
 PARALLELISM = 2

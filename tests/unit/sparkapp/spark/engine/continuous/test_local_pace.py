@@ -17,6 +17,7 @@ from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.adoptions import SubtaskLosses
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
 from tests.support.patience import PATIENCE
@@ -261,7 +262,7 @@ def test_four_failures_without_a_commit_end_the_attempt(driver: Driver) -> None:
     def fail() -> None:
         split = KafkaPartitionSplit(driver.owned(0)[0], 3, 9)
         before = driver.instance(0)
-        failure = f"{TransformFailed.__module__}.{TransformFailed.__qualname__}: no such thing"
+        failure = printed(TransformFailed("no such thing"))
         driver.hear(0, instance=before, waits=True, failure=failure, reading=(split,))
         driver.until(lambda: driver.instance(0) != before)
 
@@ -282,7 +283,7 @@ def test_four_failures_without_a_commit_end_the_attempt(driver: Driver) -> None:
 def fail_after(driver: Driver, offsets: Mapping[TopicPartition, int], *reading: KafkaPartitionSplit) -> None:
     """Subtask 0 commits, and fails. Its next instance reads."""
     before = driver.instance(0)
-    failure = f"{TransformFailed.__module__}.{TransformFailed.__qualname__}: no such thing"
+    failure = printed(TransformFailed("no such thing"))
     driver.hear(0, instance=before, offsets=offsets, totals={"transactions": 2})
     driver.hear(0, instance=before, waits=True, failure=failure, reading=reading)
     driver.until(lambda: driver.instance(0) != before)

@@ -22,6 +22,7 @@ from sparkapp.source.enumerator.subscriber import subscriber_of
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 from tests.support.fakes.cluster_view import FakeCluster
@@ -272,7 +273,7 @@ def test_a_topic_that_was_recreated_between_two_discoveries_is_read_by_the_next_
     assert world.next_start() == 0
 
 
-GONE = f"{TopicNotFound.__module__}.{TopicNotFound.__qualname__}: reading a-0: unknown topic or partition"
+GONE = printed(TopicNotFound("reading a-0: unknown topic or partition"))
 
 
 def test_a_topic_whose_deletion_the_consumer_finds_first_is_left_out(world: World) -> None:

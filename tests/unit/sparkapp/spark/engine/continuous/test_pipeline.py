@@ -37,8 +37,9 @@ from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWa
 from sparkapp.spark.engine.continuous import pipeline as module
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
+from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks.work import Work
-from sparkapp.spark.tasks.write_task import WriteResult, encode_result, printed
+from sparkapp.spark.tasks.write_task import WriteResult, encode_result
 from tests.support.patience import PATIENCE, until
 
 PARALLELISM = 2

@@ -13,6 +13,7 @@ from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.query import RunningQuery
+from sparkapp.spark.failures import printed
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p"
@@ -32,9 +33,9 @@ class Enumerator:
 
 
 def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark carries the error as text; what it means is the enumerator's to say."""
+    """Spark carries the error in its text; what it means is the enumerator's to say."""
     ended: Any = SimpleNamespace(
-        isActive=False, exception=lambda: "sparkapp.model.errors.OffsetsWentBackwards: reading in-0 at 0 of 9: gone"
+        isActive=False, exception=lambda: printed(OffsetsWentBackwards("reading in-0 at 0 of 9: gone"))
     )
     server: Any = SimpleNamespace(close=lambda: None)
     monkeypatch.setattr(
