@@ -22,7 +22,6 @@ from sparkapp.model.errors import (
     CheckpointRefused,
     KafkaSparkJobError,
     SchemaError,
-    StreamStalled,
     SubtaskMissing,
     TransformFailed,
 )
@@ -30,7 +29,7 @@ from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job, JobSpec
-from sparkapp.model.report import DriverState, termination_of
+from sparkapp.model.report import DriverState
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
@@ -41,7 +40,7 @@ from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.announcements import Announcements
-from sparkapp.spark.reporting.liveness import Watchdog
+from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
 from sparkapp.spark.tasks.client_totals import summed
@@ -57,6 +56,7 @@ class Attempt:
     """Made by :class:`sparkapp.spark.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
 
     :param draining: set by the driver when a stop is asked for.
+    :param watchdog: ends the attempt if it makes no progress.
     :param session: the Spark session that comes up.
     :param folder: of Spark's query log.
     :param function: the user's transform; None for SQL or no transform.
@@ -68,6 +68,7 @@ class Attempt:
     job: Job
     environment: DriverEnvironment
     draining: threading.Event
+    watchdog: Watchdog
     session: Future[Spark]
     folder: Path
     function: Function | None
@@ -109,26 +110,31 @@ class Attempt:
 
     def _made_engine(self) -> Engine:
         chosen, _ = chosen_engine(self.job.spec)
+        # From now on the JVM is called, which may be frozen.
+        self.watchdog.enter("the start of Spark", START_SECONDS)
+        spark = self.session.result()
         if chosen is Chosen.CONTINUOUS:
             return ContinuousEngine(
-                self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
+                self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
                 completed=self._completed, fence=self.control.fence, announcements=self.announcements,
                 scale=self.environment.scale or _never_asked, report=self.reporter.update,
             )  # fmt: skip
         assert isinstance(self.coordinator, CheckpointCoordinator), "a rule of the job"
         return MicroBatchEngine(
-            self.job, spark=self.session.result(), enumerator=self.enumerator, coordinator=self.coordinator,
+            self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
             function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
             completed=self._completed,
         )  # fmt: skip
 
     def _run_engine(self, engine: Engine) -> None:
+        self.watchdog.enter("the start of the engine and its transform", CODE_SECONDS)
         engine.start()
         chosen, reason = chosen_engine(self.job.spec)
         LOG.info("the %s engine has started: %s", chosen.value, reason)
         self._engine = engine
         if self.draining.is_set():
             engine.drain()
+        self.watchdog.enter("the look for the first executor", START_SECONDS)
         engine.executors.await_first(_EXECUTORS_SECONDS)
         self.reporter.event(
             DriverEvent.RUNNING,
@@ -142,13 +148,12 @@ class Attempt:
             and not self.job.spec.has_local_pace
             and self.environment.scale is not None,
         )  # fmt: skip
-        watchdog = Watchdog(engine.liveness, stalled=self._stalled, suspended=lambda: engine.executors.lacking)
-        watchdog.start()
+        self.watchdog.watch(engine.liveness, suspended=lambda: engine.executors.lacking)
         try:
             try:
                 engine.await_end()
             finally:
-                watchdog.close()
+                self.watchdog.enter("the end of the attempt", CODE_SECONDS)
         except Exception as error:
             if self.draining.is_set() or _is_last(error):
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
@@ -198,10 +203,6 @@ class Attempt:
             return logging.DEBUG
         self._logged_at = now
         return logging.INFO
-
-    def _stalled(self, error: StreamStalled) -> None:
-        checkpoint_id = self.progress.snapshot.checkpoint_id
-        self.environment.give_up(termination_of(error, job=self.job, checkpoint_id=checkpoint_id))
 
 
 def _is_last(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -10,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from sparkapp.checkpoint.claim import Claim
+from sparkapp.model.errors import StreamStalled
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.attempt import Attempt, import_pandas
@@ -18,6 +20,7 @@ from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.launch.standby import Activation, await_activation
+from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
 from sparkapp.spark.wiring import Wiring
@@ -33,6 +36,7 @@ class Driver:
         self._environment = environment
         self._claim = Claim(environment.store, job_uid=job.uid, attempt=job.attempt)
         self._draining = threading.Event()
+        self._watchdog = Watchdog(stalled=self._stalled)
         self._credentials_changed = False
         self._attempt: Attempt | None = None
         self._progress: Progress | None = None
@@ -57,6 +61,8 @@ class Driver:
         activation = self._environment.activation
         try:
             with ExitStack() as stack:
+                self._watchdog.start()
+                stack.callback(self._watchdog.close)
                 session = self._prepared_session(activation, stack) if activation is not None else None
                 # A standby that is stopped before its activation has nothing to report: it touched nothing of the job.
                 if activation is None or session is not None:
@@ -78,6 +84,9 @@ class Driver:
         """The last completed checkpoint, or the restored one; 0 before recovery."""
         return 0 if self._progress is None else self._progress.snapshot.checkpoint_id
 
+    def _stalled(self, error: StreamStalled) -> None:
+        self._environment.give_up(termination_of(error, job=self._job, checkpoint_id=self._checkpoint_id))
+
     def _run_attempt(self, reporter: Reporter, stack: ExitStack, session: Future[Spark] | None) -> None:
         """
         :param session: of a standby that is activated; else None.
@@ -85,7 +94,7 @@ class Driver:
         self._progress = Progress(reporter.update)
         wiring = Wiring(
             self._job, self._environment, claim=self._claim, reporter=reporter, progress=self._progress,
-            draining=self._draining, rotate=self._rotate, stack=stack,
+            draining=self._draining, rotate=self._rotate, watchdog=self._watchdog, stack=stack,
         )  # fmt: skip
         self._attempt = wiring.build(lambda: session if session is not None else self._session(stack))
         self._attempt.run()
@@ -110,10 +119,15 @@ class Driver:
         :returns: None if the standby was stopped before its activation.
         """
         session = self._session(stack)
+        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
         import_pandas(self._job.spec)
         import_function(self._job.spec.transform)
+        self._watchdog.enter("the start of Spark", START_SECONDS)
+        spark = session.result()
+        # The operator limits the time of a standby that is not prepared.
+        self._watchdog.enter("the wait for the activation", math.inf)
         tasks = self._job.spec.parallelism
-        if not await_activation(activation, session.result(), tasks=tasks, stopped=self._draining.is_set):
+        if not await_activation(activation, spark, tasks=tasks, stopped=self._draining.is_set):
             return None
         LOG.info("attempt %d is activated", self._job.attempt)
         return session

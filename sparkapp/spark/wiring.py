@@ -32,7 +32,6 @@ from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
 from sparkapp.sink.committer import KafkaCommitter
-from sparkapp.sink.orphans import OpenNow
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
@@ -48,6 +47,7 @@ from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import check_credentials, check_kafka, check_rights, checked_consumer_config, cluster_view
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
+from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
@@ -64,6 +64,7 @@ class Wiring:
 
     :param draining: set when a stop is asked for.
     :param rotate: asks for a stop because the job's Secrets have new content.
+    :param watchdog: gets each step of the start.
     :param stack: closes clients and threads at the attempt's end.
     """
 
@@ -77,6 +78,7 @@ class Wiring:
         progress: Progress,
         draining: threading.Event,
         rotate: Callable[[], None],
+        watchdog: Watchdog,
         stack: ExitStack,
     ) -> None:
         self._job = job
@@ -86,6 +88,7 @@ class Wiring:
         self._progress = progress
         self._draining = draining
         self._rotate = rotate
+        self._watchdog = watchdog
         self._stack = stack
 
     def build(self, start_session: Callable[[], Future[Spark]]) -> Attempt:
@@ -97,8 +100,10 @@ class Wiring:
         security = mounted_security(self._job.spec.kafka, self._environment.credentials)
         check_usable(security)
         config = checked_consumer_config(self._job, security=security)
+        self._watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
         job = self._job = with_reader_schemas(self._job)
+        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
         function = import_function(job.spec.transform)
         LOG.info("checked brokers and code")
         session = start_session()
@@ -110,7 +115,9 @@ class Wiring:
         for each in (client, sweeping):
             self._stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
+        self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
         recovery = self._recover(control, cluster, config)
+        self._watchdog.enter("the start of the source", START_SECONDS)
         announcements = Announcements(job, self._reporter)
         announcements.recovery(recovery)
         folder = query_folder(
@@ -129,10 +136,10 @@ class Wiring:
         self._sweep_orphans(control, coordinator)
         self._watch_credentials(security)
         return Attempt(
-            job=job, environment=self._environment, draining=self._draining, session=session, folder=folder,
-            function=function, claim=self._claim, control=control, enumerator=enumerator,
-            coordinator=coordinator, group_offsets=group_offsets, retainer=retainer, reporter=self._reporter,
-            progress=self._progress, announcements=announcements,
+            job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
+            session=session, folder=folder, function=function, claim=self._claim, control=control,
+            enumerator=enumerator, coordinator=coordinator, group_offsets=group_offsets, retainer=retainer,
+            reporter=self._reporter, progress=self._progress, announcements=announcements,
         )  # fmt: skip
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
@@ -257,17 +264,7 @@ class Wiring:
         if self._job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
         time_used = TransactionTime(self._job.spec.sink, commit_interval_millis=self._job.spec.commit_interval_millis)
-
-        def observed(found: OpenNow | None) -> None:
-            self._progress.transactions(found)
-            reached = time_used.reached(found)
-            if reached is not None:
-                self._reporter.update(transaction_time_used=reached.percent)
-                if reached.message:
-                    LOG.warning("%s", reached.message)
-                    self._reporter.warn(DriverEvent.TRANSACTION_TIME_RUNS_OUT, reached.message)
-
-        sweep = control.orphan_sweep(coordinator, observed)
+        sweep = control.orphan_sweep(coordinator, time_used.shown_by(self._progress, self._reporter))
         sweep.start()
         self._stack.callback(sweep.close)
 

@@ -49,6 +49,7 @@ class PodView:
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
     :param grace_seconds: the grace period of that deletion; 0 where the API server was asked to remove the pod at once.
+    :param started_at: when the container that runs was started, by the kubelet's clock; else None.
     :param ended: driver or executor container has terminated and is not started again; a sidecar may still run.
     :param ready: False where Kubernetes calls a running container not ready: its node no longer answers.
     :param stopped_reason: why the container or the pod stopped, from the kubelet.
@@ -77,6 +78,7 @@ class PodView:
     gone_by: datetime | None = None
     grace_seconds: int = 0
     started: bool = False
+    started_at: datetime | None = None
     ended: bool = False
     ready: bool = True
     stopped_reason: str = ""
@@ -140,6 +142,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         gone_by=parse_time(meta.get("deletionTimestamp")),
         grace_seconds=int(meta.get("deletionGracePeriodSeconds") or 0),
         started="running" in state or "terminated" in state,
+        started_at=parse_time((state.get("running") or {}).get("startedAt")),
         # The operator's pods are never restarted in place (restartPolicy is Never).
         ended="terminated" in state,
         ready=not ("running" in state and _condition(status, "Ready") == "False"),

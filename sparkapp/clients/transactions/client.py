@@ -52,6 +52,11 @@ class TransactionClient:
         self._wire = KafkaWire(self._connection)
         self._timeout = timeout
 
+    @property
+    def answers(self) -> int:
+        """Number of responses of brokers so far: a recovery of many transactions progresses by them."""
+        return self._connection.answers
+
     def end_all(
         self, ends: Sequence[EndTxn], *, deadline: Deadline | None = None
     ) -> list[EndTxnAnswer | KafkaSparkJobError]:

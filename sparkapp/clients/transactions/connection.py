@@ -107,7 +107,10 @@ def translated(error: Exception, what: str) -> Exception:
 
 
 class KafkaConnection:
-    """The brokers of one cluster; thread-safe, opened on first use, used by the transaction client."""
+    """The brokers of one cluster; thread-safe, opened on first use, used by the transaction client.
+
+    :ivar answers: number of responses so far.
+    """
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._given = dict(config)
@@ -115,6 +118,7 @@ class KafkaConnection:
         self._lock = threading.Lock()
         self._net: Any = None
         self._manager: Any = None
+        self.answers = 0
 
     def run(self, deadline: Deadline, work: Callable[[], Awaitable[Answer]]) -> Answer:
         """Runs a coroutine on the loop and waits for it.
@@ -147,9 +151,11 @@ class KafkaConnection:
         """One request to a broker, None for any one; the response as kafka-python decoded it."""
         milliseconds = max(1, int(deadline.remaining * 1000))
         try:
-            return await self._manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+            response = await self._manager.send(request, node_id=node, request_timeout_ms=milliseconds)
         except Exception as error:
             raise translated(error, type(request).__name__) from error
+        self.answers += 1
+        return response
 
     async def sleep(self, seconds: float) -> None:
         """Yields to the loop's other tasks."""

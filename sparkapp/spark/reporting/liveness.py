@@ -1,4 +1,4 @@
-"""Liveness by progress: ends an attempt whose stream thread makes none, with the reason StreamStalled.
+"""Liveness by progress: ends an attempt that makes none, from its first check on, with the reason StreamStalled.
 
 The JVM, Py4J or librdkafka may hang, so no call to them can be trusted to return. A thread that calls none of them
 counts the time and ends the process.
@@ -29,6 +29,10 @@ MAX_STEP_SECONDS = 3600.0
 """Longest checkpoint without a transaction time-out."""
 _AFTER_TIMEOUT_SECONDS = 60.0
 """Added to the transaction time-out. The brokers abort within seconds, and the attempt ends with their reason."""
+START_SECONDS = 300.0
+"""Longest step of a start, as of a plan. Recovery has it for each answer of a coordinator."""
+CODE_SECONDS = 900.0
+"""Longest run of the user's code in a start: a module may load a model, and a transform may read a table."""
 TICK_SECONDS = 1.0
 
 
@@ -40,22 +44,24 @@ def step_seconds(sink: Sink) -> float:
 
 
 class StreamLiveness:
-    """The stream's present step and how long it may take. Thread-safe.
+    """The present step of a start or of a stream, and how long it may take. Thread-safe.
 
-    The engine enters each step; the watchdog reads it.
+    The driver and the engine enter each step; the watchdog reads it.
     """
 
     def __init__(self) -> None:
         self._step = ("the start of the query", PLAN_SECONDS)
         self._count = 0
+        self._progress = _none
 
-    def enter(self, what: str, seconds: float) -> None:
-        """The stream begins a step.
+    def enter(self, what: str, seconds: float, *, progress: Callable[[], int] | None = None) -> None:
+        """A step begins.
 
         :param what: the step's name, for the error.
-        :param seconds: that the step may take.
+        :param seconds: that the step may take, or that it may take without progress.
+        :param progress: a number that only grows, by which the step shows its progress; must not block.
         """
-        self._step = (what, seconds)
+        self._step, self._progress = (what, seconds), progress or _none
         self._count += 1
 
     @contextmanager
@@ -68,40 +74,51 @@ class StreamLiveness:
             self.enter("Spark's stream thread", STREAM_SECONDS)
 
     @property
-    def step(self) -> tuple[int, str, float]:
-        """Number, name and bound in seconds of the present step."""
-        return (self._count, *self._step)
+    def step(self) -> tuple[tuple[int, int], str, float]:
+        """Number and progress, name and bound in seconds of the present step."""
+        return ((self._count, self._progress()), *self._step)
+
+
+def _none() -> int:
+    return 0
 
 
 class Watchdog:
-    """A daemon thread from the start of the query until :meth:`close`.
+    """A daemon thread from the first check of an attempt until :meth:`close`.
 
     :param stalled: ends the attempt; called once, in the watchdog's thread.
-    :param suspended: True while the stream cannot progress for a reason that is reported elsewhere (no executor).
     :param clock: monotonic, in seconds.
     """
 
     def __init__(
-        self,
-        liveness: StreamLiveness,
-        *,
-        stalled: Callable[[StreamStalled], None],
-        suspended: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, stalled: Callable[[StreamStalled], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._liveness = liveness
+        self._own = StreamLiveness()
+        self._subject: tuple[StreamLiveness, Callable[[], bool]] = (self._own, _never)
         self._stalled = stalled
-        self._suspended = suspended
         self._clock = clock
-        self._seen, self._seconds, self._at = -1, 0.0, clock()
+        self._seen: object = None
+        self._seconds, self._at = 0.0, clock()
         self._thread = PeriodicThread(self._look, name="watchdog", interval=TICK_SECONDS)
 
+    def enter(self, what: str, seconds: float, *, progress: Callable[[], int] | None = None) -> None:
+        """A step of the start or of the end of an attempt begins; parameters of :meth:`StreamLiveness.enter`."""
+        self._own.enter(what, seconds, progress=progress)
+        self._subject = (self._own, _never)
+
+    def watch(self, liveness: StreamLiveness, *, suspended: Callable[[], bool] = lambda: False) -> None:
+        """From now on the steps are those of an engine.
+
+        :param suspended: True while the stream cannot progress for a reason that is reported elsewhere (no executor).
+        """
+        self._subject = (liveness, suspended)
+
     def start(self) -> None:
-        """Starts the thread; called by the attempt when the query has started."""
+        """Starts the thread; called by the driver before the first step."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread; called at the end of the query."""
+        """Ends the thread; called at the end of the attempt."""
         self._thread.close()
 
     def tick(self) -> StreamStalled | None:
@@ -113,14 +130,16 @@ class Watchdog:
         """
         now = self._clock()
         elapsed, self._at = min(now - self._at, 2 * TICK_SECONDS), now
-        count, what, bound = self._liveness.step
-        if count != self._seen or self._suspended():
-            self._seen, self._seconds = count, 0.0
+        liveness, suspended = self._subject
+        count, what, bound = liveness.step
+        if (liveness, count) != self._seen or suspended():
+            self._seen, self._seconds = (liveness, count), 0.0
             return None
         self._seconds += elapsed
         if self._seconds <= bound:
             return None
-        msg = f"the stream made no progress for {self._seconds:.0f} s: it was in {what}"
+        who = "attempt" if liveness is self._own else "stream"
+        msg = f"the {who} made no progress for {self._seconds:.0f} s: it was in {what}"
         error = StreamStalled(msg)
         error.detail = _stacks()
         return error
@@ -131,6 +150,10 @@ class Watchdog:
             LOG.error("%s\n%s", error.message, error.detail)
             self._stalled(error)
             self._thread.close()
+
+
+def _never() -> bool:
+    return False
 
 
 def _stacks() -> str:

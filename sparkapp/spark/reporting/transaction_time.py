@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Sink
 from sparkapp.sink.orphans import OpenNow
+from sparkapp.spark.reporting.progress import Progress
+from sparkapp.spark.reporting.reporter import Reporter
+
+LOG = logging.getLogger(__name__)
 
 WARNED_PERCENTS = (80, 50)
 """Percentages of the time-out at which a warning is due, highest first."""
@@ -40,6 +46,20 @@ class TransactionTime:
         self._shorter = "checkpoint.commitIntervalMillis" if commit_interval_millis else _OFFSETS
         self._now = now
         self._told = 0
+
+    def shown_by(self, progress: Progress, reporter: Reporter) -> Callable[[OpenNow | None], None]:
+        """What the orphan sweep calls after each look, with None if the coordinators did not answer."""
+
+        def observed(found: OpenNow | None) -> None:
+            progress.transactions(found)
+            reached = self.reached(found)
+            if reached is not None:
+                reporter.update(transaction_time_used=reached.percent)
+                if reached.message:
+                    LOG.warning("%s", reached.message)
+                    reporter.warn(DriverEvent.TRANSACTION_TIME_RUNS_OUT, reached.message)
+
+        return observed
 
     def reached(self, found: OpenNow | None) -> TimeUsed | None:
         """The change since the last look; None without a change, or if the coordinators did not answer."""

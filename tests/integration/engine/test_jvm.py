@@ -1,4 +1,4 @@
-"""The driver's JVM ends by itself, at any step of an attempt: the attempt says so."""
+"""The driver's JVM ends by itself or is frozen, at any step of an attempt: the attempt ends and says so."""
 
 from __future__ import annotations
 
@@ -59,3 +59,23 @@ def test_a_jvm_that_ends_while_its_job_starts(local_job: LocalJobs, broker: str,
     os.kill(job.jvm(), signal.SIGKILL)
     require_spark_died(job)
     require_each_once_by_another_attempt(job, broker, client)
+
+
+def test_a_start_whose_jvm_is_frozen_has_a_deadline(
+    local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    job = local_job(engine=Engine.CONTINUOUS)
+    produce(broker, job.spec.source.topics[0], 0, RECORDS)
+    job.start(fault="start:10")
+    until(lambda: "checked brokers and code" in job.log(10_000))
+    os.kill(job.jvm(), signal.SIGSTOP)
+    try:
+        assert job.await_end(120) == 1
+        termination = job.termination()
+    finally:
+        job.kill()
+    assert termination is not None
+    assert (termination.reason, termination.fatal) == ("StreamStalled", False), termination
+    assert "it was in the start of" in termination.message
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert visibility.records(broker, job.spec.sink.topic) == []

@@ -235,9 +235,9 @@ class FakeKubernetes:
             if role is None or one["metadata"]["labels"][names.LABEL_ROLE] == role
         ]
 
-    def pod_runs(self, name: str, namespace: str = "team") -> None:
-        pod = self.objects["Pod", namespace, name]
-        pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "driver", "state": {"running": {}}}]}
+    def pod_runs(self, name: str, namespace: str = "team", *, since: str = "") -> None:
+        pod, running = self.objects["Pod", namespace, name], {"startedAt": since} if since else {}
+        pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "driver", "state": {"running": running}}]}
 
     def pod_ends(
         self, name: str, *, message: str = "", code: int = 0, reason: str = "", namespace: str = "team"

@@ -6,6 +6,7 @@ driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver 
 attempt, so that a restart does not meet it again. Orders of several attempts are joined by semicolons.
 
 ``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
+``start:<seconds>`` is the driver's limit of a step of its start.
 ``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
 of the same name with the suffix ``.held`` says that it does.
 """
@@ -32,12 +33,14 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, StepHook
 from sparkapp.model.report import Scale
+from sparkapp.spark import attempt
 from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"
 _HOLD = "hold:"
 _SCALE = "scale:"
+_START = "start:"
 _FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
 _HOLD_SECONDS = 60.0
 _KILL_AFTER_SECONDS = 4.0
@@ -52,6 +55,9 @@ def arm(order: str) -> None:
     """Every coordinator of this process from now on meets the fault in its attempt."""
     if order.startswith(_SCALE):
         _ask(Path(order.removeprefix(_SCALE)))
+        return
+    if order.startswith(_START):
+        vars(attempt)["START_SECONDS"] = vars(attempt)["CODE_SECONDS"] = float(order.removeprefix(_START))
         return
     always: StepHook | None = None
     hooks: dict[int, StepHook] = {}

@@ -20,6 +20,9 @@ from sparkapp.model.report import Report
 STALE_SECONDS = 30.0
 LOST_SECONDS = 90.0
 """The time in which a silent driver with a ready pod may come back: it may be frozen, or cut off for a moment."""
+FIRST_REPORT_SECONDS = 300.0
+"""For the first report of a driver whose container runs. Its imports take seconds, and its image was pulled before.
+The time counts by the kubelet's clock, which no operator's restart sets back."""
 GRACE_SECONDS = 30
 """Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
 REASON = str(StopReason.HEARTBEAT_TIMEOUT)
@@ -80,10 +83,13 @@ def judge_silence(
     :param look: ends a plan that was made from the cache, because the cache may be late.
     """
     found = silence_of(observation, driver, report, standby=standby)
+    if report is None and driver.started_at is not None:
+        left = FIRST_REPORT_SECONDS - (draft.now - driver.started_at).total_seconds()
+        found = Silence(change_after=left) if left > 0 else Silence(stale=True, lost=True)
     if not found.stale:
         return found
     look()
-    message = message_for(driver)
+    message = message_for(driver, first=report is None)
     draft.section("source").pop("lagRecords", None)
     draft.condition(ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE, reason=REASON, message=message)
     if draft.has_condition(ConditionType.TRANSACTIONS_HEALTHY):
@@ -114,8 +120,17 @@ def _can_run(standby: PodView) -> bool:
     return standby.started and standby.ready
 
 
-def message_for(driver: PodView) -> str:
-    """The message of status, condition and event; the same text at each look."""
+def message_for(driver: PodView, *, first: bool = False) -> str:
+    """The message of status, condition and event; the same text at each look.
+
+    :param first: the driver has not reported yet.
+    """
+    if first:
+        return (
+            f"driver pod {driver.name} on node {driver.node or '?'} has sent no report for {FIRST_REPORT_SECONDS:.0f} s"
+            " since its container started. It is frozen, or it cannot reach the API server. The operator ends the"
+            " attempt"
+        )
     what = "and its pod is not ready" if not driver.ready else "although its pod runs"
     return (
         f"driver pod {driver.name} on node {driver.node or '?'} has sent no report for over {STALE_SECONDS:.0f} s,"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.decisions.checks.heartbeat import FIRST_REPORT_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.runtime import _Operator
 from sparkapp.model import names
@@ -59,6 +61,27 @@ def gain_leadership(operator_fixture: OperatorFixture) -> None:
         queue=operator_fixture.queue,
     )  # fmt: skip
     _Operator._leadership_changed(runtime, True)
+
+
+async def test_a_driver_without_a_first_report_has_a_deadline_from_the_start_of_its_container() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.settle()
+    operator_fixture.wait(3600)  # for the image
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+    operator_fixture.kubernetes.pod_runs("orders-1-driver", since=format_time(operator_fixture.now))
+    await operator_fixture.settle()
+    operator_fixture.wait(FIRST_REPORT_SECONDS - 1)
+    await operator_fixture.settle()
+    assert operator_fixture.ready["reason"] == "DriverStarting"
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+    assert "HeartbeatTimeout" in operator_fixture.kubernetes.events(warning=True)
+    operator_fixture.driver_ends(1, code=137)
+    await operator_fixture.settle()
+    assert operator_fixture.status["restarts"]["lastReason"] == "HeartbeatTimeout"
 
 
 async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unknown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,14 @@ from sparkapp.model.job.spec import Sink
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import decode_report
 from sparkapp.spark.reporting.lag_clock import KNOWN_SECONDS, LagClock
-from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, STREAM_SECONDS, StreamLiveness, Watchdog, step_seconds
+from sparkapp.spark.reporting.liveness import (
+    MAX_STEP_SECONDS,
+    START_SECONDS,
+    STREAM_SECONDS,
+    StreamLiveness,
+    Watchdog,
+    step_seconds,
+)
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
 from tests.support.patience import PATIENCE
@@ -95,7 +103,9 @@ def now() -> list[float]:
 
 
 def watchdog(liveness: StreamLiveness, now: list[float], **options: Any) -> Watchdog:
-    return Watchdog(liveness, stalled=lambda _: None, clock=lambda: now[0], **options)
+    dog = Watchdog(stalled=lambda _: None, clock=lambda: now[0])
+    dog.watch(liveness, **options)
+    return dog
 
 
 def ticks(dog: Watchdog, now: list[float], seconds: float) -> StreamStalled | None:
@@ -138,6 +148,34 @@ def test_a_stream_that_waits_for_executors_does_not_stand_still(now: list[float]
         assert ticks(dog, now, 500) is None
         waits[0] = False
         assert ticks(dog, now, 60) is not None
+
+
+def test_a_start_that_stands_still_ends_the_attempt_and_one_that_settles_transactions_does_not(
+    now: list[float],
+) -> None:
+    answers = [0]
+    dog = Watchdog(stalled=lambda _: None, clock=lambda: now[0])
+    dog.enter("recovery", START_SECONDS, progress=lambda: answers[0])
+    for _ in range(10):
+        answers[0] += 1
+        assert ticks(dog, now, START_SECONDS - 5) is None
+    dog.enter("the start of Spark", START_SECONDS)
+    error = ticks(dog, now, START_SECONDS + 5)
+    assert error is not None
+    assert error.message == "the attempt made no progress for 301 s: it was in the start of Spark"
+
+
+def test_a_standby_waits_for_its_activation_without_a_limit_and_an_engine_has_its_own_steps(now: list[float]) -> None:
+    dog = Watchdog(stalled=lambda _: None, clock=lambda: now[0])
+    dog.enter("the wait for the activation", math.inf)
+    assert ticks(dog, now, 9999) is None
+    liveness = StreamLiveness()
+    dog.watch(liveness)
+    liveness.enter("checkpoint 1", 50)
+    assert ticks(dog, now, 45) is None
+    dog.enter("the end of the attempt", 50)
+    assert ticks(dog, now, 45) is None
+    assert ticks(dog, now, 10) is not None
 
 
 def test_a_checkpoint_may_take_as_long_as_its_transactions() -> None:
