@@ -6,21 +6,20 @@ The registry compiles schemas and returns descriptors (``format=serialized``), s
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
 from sparkapp.model.errors import SchemaUnusable
-from sparkapp.source.formats.protobuf_types import arrow_type, converter, well_known
+from sparkapp.source.formats.protobuf_imports import File, collect, file_of, pool_of
+from sparkapp.source.formats.protobuf_types import arrow_type, converter
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
-from sparkapp.source.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
+from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 _MAX_DEPTH = 32
-File: TypeAlias = descriptor_pb2.FileDescriptorProto
 
 
 class ProtobufDecoder(RegisteredDecoder):
@@ -38,14 +37,14 @@ class ProtobufDecoder(RegisteredDecoder):
         except (ValueError, KeyError, TypeError, DecodeError) as error:
             msg = f"{where} is invalid: {error}"
             raise SchemaUnusable(msg) from error
-        descriptor = _pool(files, where).FindMessageTypeByName(self._name)
+        descriptor = pool_of(files, where).FindMessageTypeByName(self._name)
         super().__init__(registry, arrow_type(descriptor, where))
         self._message = message_factory.GetMessageClass(descriptor)
         self._convert = converter(descriptor)
 
     def _read_of(self, schema_id: int) -> Read:
         registered = self._registry.by_id(schema_id, compiled=True)
-        file = _file_of(registered, f"schema {schema_id} of the registry")
+        file = file_of(registered, f"schema {schema_id} of the registry")
         message, convert, wanted = self._message, self._convert, self._name
         kinds: dict[tuple[int, ...], str] = {}
 
@@ -71,7 +70,7 @@ def protobuf_reader_schema(registry: SchemaRegistry, *, topic: str, side: str, g
     subject = f"{topic}-{side}"
     where = f"the latest schema of subject {subject!r}"
     files: dict[str, File] = {}
-    main = _collect(registry, registry.latest(subject, compiled=True), f"{subject}.proto", files, where)
+    main = collect(registry, registry.latest(subject, compiled=True), f"{subject}.proto", files, where)
     names = list(_names(main))
     if not names:
         msg = f"{where} has no message"
@@ -131,53 +130,6 @@ def _varint(value: bytes, start: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), position + 1
     msg = "it ends within its message indexes"
     raise BadRecord(msg)
-
-
-def _file_of(registered: RegisteredSchema, where: str) -> File:
-    if registered.kind != PROTOBUF:
-        msg = f"{where} is of type {registered.kind}, not {PROTOBUF}"
-        raise SchemaUnusable(msg)
-    try:
-        return File.FromString(base64.b64decode(registered.text, validate=True))
-    except (binascii.Error, ValueError, DecodeError) as error:
-        msg = f"{where} is not a compiled descriptor"
-        raise SchemaUnusable(msg, remedy="use a registry that supports format=serialized for Protobuf") from error
-
-
-def _collect(
-    registry: SchemaRegistry, registered: RegisteredSchema, name: str, files: dict[str, File], where: str
-) -> File:
-    """Adds a file to ``files`` behind its imports, under the name by which other files import it."""
-    file = _file_of(registered, where)
-    file.name = name
-    for reference in registered.references:
-        if reference.name not in files and well_known(reference.name) is None:
-            found = registry.version(reference, compiled=True)
-            _collect(registry, found, reference.name, files, f"{where}, import {reference.name}")
-    files[name] = file
-    return file
-
-
-def _pool(files: Iterable[File], where: str) -> descriptor_pool.DescriptorPool:
-    pool = descriptor_pool.DescriptorPool()
-    added: set[str] = set()
-
-    def add(file: File) -> None:
-        for imported in file.dependency:
-            known = well_known(imported)
-            if known is not None and imported not in added:
-                add(known)
-        pool.Add(file)
-        added.add(file.name)
-
-    try:
-        for file in files:
-            add(file)
-            pool.FindFileByName(file.name)
-    except (TypeError, KeyError) as error:
-        msg = f"{where} is inconsistent: {error}"
-        raise SchemaUnusable(msg) from error
-    return pool
 
 
 def _names(file: File) -> Iterable[str]:

@@ -6,23 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import pyarrow as pa
-from google.protobuf import (
-    descriptor_pb2,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    timestamp_pb2,
-    wrappers_pb2,
-)
+from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from sparkapp.model.errors import SchemaUnusable
-
-_WELL_KNOWN = {
-    module.DESCRIPTOR.name: module.DESCRIPTOR
-    for module in (duration_pb2, empty_pb2, field_mask_pb2, timestamp_pb2, wrappers_pb2)
-}
-"""Files of every compiler; a registry does not list them as references."""
 
 _PLAIN: Mapping[int, pa.DataType] = {
     FieldDescriptor.TYPE_DOUBLE: pa.float64(),
@@ -43,24 +30,30 @@ _PLAIN: Mapping[int, pa.DataType] = {
     FieldDescriptor.TYPE_ENUM: pa.string(),
 }
 """Unsigned numbers get a wider type, because Spark has no unsigned types."""
-_TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPER = "google.protobuf.{}Value"
 _WRAPPERS = frozenset(
     _WRAPPER.format(kind)
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-
 Convert = Callable[[Any], Any]
 
 
-def well_known(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """The file of that name, if Protobuf itself includes it."""
-    found = _WELL_KNOWN.get(name)
-    if found is None:
-        return None
-    file = descriptor_pb2.FileDescriptorProto()
-    found.CopyToProto(file)
-    return file
+def _json(value: Any) -> str:
+    """:raises ValueError: a number is infinite or not a number; its record is an error."""
+    return str(json_format.MessageToJson(value, indent=None, sort_keys=True, ensure_ascii=False))
+
+
+_SPECIAL: Mapping[str, tuple[pa.DataType, Convert]] = {
+    "google.protobuf.Timestamp": (
+        pa.timestamp("us", "UTC"), lambda field: field.seconds * 1_000_000 + field.nanos // 1000,
+    ),
+    "google.protobuf.Empty": (pa.bool_(), lambda _: True),
+    # They contain themselves, and stand for any value of JSON.
+    **dict.fromkeys(
+        ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"), (pa.string(), _json)
+    ),
+}  # fmt: skip
+"""Messages whose columns are not the structs of their fields."""
 
 
 def arrow_type(message: Descriptor, where: str) -> pa.DataType:
@@ -108,8 +101,8 @@ def _single_type(field: FieldDescriptor, where: str, path: str, inside: tuple[st
     message = field.message_type
     if message is None:
         return _PLAIN[field.type]
-    if message.full_name == _TIMESTAMP:
-        return pa.timestamp("us", "UTC")
+    if message.full_name in _SPECIAL:
+        return _SPECIAL[message.full_name][0]
     if message.full_name in _WRAPPERS:
         return _PLAIN[message.fields_by_name["value"].type]
     if message.full_name in inside:
@@ -134,8 +127,8 @@ def _field_converter(field: FieldDescriptor) -> Convert:
 def _single_converter(field: FieldDescriptor) -> Convert:
     message = field.message_type
     if message is not None:
-        if message.full_name == _TIMESTAMP:
-            return lambda field: field.seconds * 1_000_000 + field.nanos // 1000
+        if message.full_name in _SPECIAL:
+            return _SPECIAL[message.full_name][1]
         if message.full_name in _WRAPPERS:
             return lambda field: field.value
         return converter(message)
