@@ -39,9 +39,6 @@ _OVERRIDES: Mapping[str, str] = {
     "offsets.topic.replication.factor": "3",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # One coordinator for all transactional ids, one for all groups: killing it hits every one of a job's.
-    "transaction.state.log.num.partitions": "1",
-    "offsets.topic.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
@@ -49,6 +46,8 @@ _OVERRIDES: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Layout:
     """Which brokers there are, and where Kafka's own topics are.
+
+    By default one broker coordinates all transactional ids, and one all groups: killing it hits every one of a job's.
 
     :ivar voters: the nodes that are controllers, too. :ivar transactions: the nodes with a copy of each partition of
         :data:`TRANSACTIONS`, the preferred leader first; ``groups`` of :data:`GROUPS`.
@@ -85,7 +84,12 @@ class Ensemble:
     def _broker(self, folder: Path, node: int, client: int, controller: int, voters: str) -> Broker:
         listener = Listener("HOST", "127.0.0.1", client)
         alone = {} if node in self._layout.voters else {"process.roles": "broker", "listeners": listener.endpoint}
-        own = {"node.id": str(node), "controller.quorum.voters": voters, **alone}
+        own = {
+            "node.id": str(node), "controller.quorum.voters": voters, **alone,
+            # Coordinators look at these, and not at the topics, until their first restart.
+            "transaction.state.log.num.partitions": str(len(self._layout.transactions)),
+            "offsets.topic.num.partitions": str(len(self._layout.groups)),
+        }  # fmt: skip
         return Broker(
             folder, distribution=self._distribution, listeners=[listener], controller_port=controller, heap=_HEAP,
             overrides={**_OVERRIDES, **self._layout.overrides, **own},
