@@ -158,6 +158,14 @@ class BatchProducer(Protocol):
         """
         ...
 
+    def take_partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that delivery reports have named since the last call; then reset, as by a transaction's begin.
+
+        Called behind a flush that has returned: then every partition with a record of the transaction is among them. A
+        failed delivery counts, too, because the record may have been written.
+        """
+        ...
+
     def check(self) -> None:
         """Checks the available delivery reports without waiting; called between flushes of non-transactional producers.
 

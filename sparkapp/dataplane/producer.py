@@ -78,6 +78,7 @@ class CheckedProducer(ABC):
     def begin_transaction(self) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.begin_transaction`."""
         self._take_deliveries()
+        self.take_partitions()
         self._take_sent()
         self._offset_calls = 0
         try:
@@ -233,6 +234,10 @@ class CheckedProducer(ABC):
     def _take_throttling(self) -> int:
         """Milliseconds for which brokers have throttled the client since the last call."""
         return 0
+
+    @abstractmethod
+    def take_partitions(self) -> frozenset[TopicPartition]:
+        """See :meth:`sparkapp.dataplane.interface.BatchProducer.take_partitions`."""
 
     @abstractmethod
     def _end(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -37,6 +38,10 @@ class NativeProducer(CheckedProducer):
             self._client = _kafka_arrow.Producer(settings, *token_source(settings))
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka producer: {refusal}") from refusal
+
+    def take_partitions(self) -> frozenset[TopicPartition]:
+        """See :meth:`sparkapp.dataplane.interface.BatchProducer.take_partitions`."""
+        return frozenset(itertools.starmap(TopicPartition, self._client.take_partitions()))
 
     def _end(self) -> None:
         self._client.close()

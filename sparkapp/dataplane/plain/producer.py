@@ -43,6 +43,12 @@ class PlainProducer(CheckedProducer):
         self._acknowledged = 0
         self._failed = 0
         self._first_failure = (0, "")
+        self._partitions: set[TopicPartition] = set()
+
+    def take_partitions(self) -> frozenset[TopicPartition]:
+        """See :meth:`sparkapp.dataplane.interface.BatchProducer.take_partitions`."""
+        taken, self._partitions = self._partitions, set()
+        return frozenset(taken)
 
     def _end(self) -> None:
         client, self._client = self._client, None
@@ -136,6 +142,9 @@ class PlainProducer(CheckedProducer):
             return len(client)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        partition = message.partition()
+        if partition is not None:
+            self._partitions.add(TopicPartition(message.topic(), partition))
         if error is None:
             self._acknowledged += 1
         else:

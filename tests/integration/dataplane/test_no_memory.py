@@ -62,8 +62,9 @@ for row in range(ROWS):
     cluster.poll(0)
 assert cluster.flush(60) == 0
 splits = [KafkaPartitionSplit(TopicPartition("in", number), 0, ROWS // 2) for number in range(2)]
-batch = pa.record_batch({"value": ["v"] * 50, "headers": pa.array([[{"key": "k", "value": b"v"}]] * 50,
-                         SOURCE_SCHEMA.field("headers").type), "topic": [f"out{row % 3}" for row in range(50)]})
+headers = pa.array([[{"key": "k", "value": b"v"}]] * 50, SOURCE_SCHEMA.field("headers").type)
+batch = pa.record_batch({"value": ["v"] * 50, "key": ["k"] * 50, "headers": headers,
+                         "topic": [f"out{row % 3}" for row in range(50)]})
 
 
 def read():
@@ -90,8 +91,9 @@ def write():
         producer = NativeProducer({"bootstrap.servers": bootstrap})
         producer.produce(batch, topic="out")
         rows = producer.flush(30)
-        producer.produce(batch.select(["value"]), topic="out0")  # its rows are sorted: the topic's metadata is known
-        return rows + producer.flush(30)
+        # Its rows are sorted: the topic's metadata is known.
+        producer.produce(batch.select(["value", "key"]), topic="out0")
+        return rows + producer.flush(30), producer.take_partitions()
     except (KafkaSparkJobError, MemoryError):
         return None
     finally:

@@ -15,7 +15,8 @@ import pytest
 from tests.support.native import sanitizer
 
 TESTS = ("tests/unit/sparkapp/dataplane/test_extension.py", "tests/integration/dataplane/test_columns.py",
-         "tests/integration/dataplane/test_produce.py", "tests/integration/dataplane/test_bounded_read.py")  # fmt: skip
+         "tests/integration/dataplane/test_produce.py", "tests/integration/dataplane/test_bounded_read.py",
+         "tests/integration/dataplane/test_written_partitions.py")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

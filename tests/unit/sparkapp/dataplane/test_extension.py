@@ -252,7 +252,7 @@ def test_reports_and_slots_are_not_touched_while_a_call_runs() -> None:
     producer.produce("topic", 1, 0, 0, 0)
     waiting = threading.Thread(target=producer.flush, args=(300,))
     waiting.start()
-    refused = dict.fromkeys(("take_deliveries", "slots"), 0)
+    refused = dict.fromkeys(("take_deliveries", "take_partitions", "slots"), 0)
     while waiting.is_alive():
         for name in refused:
             try:

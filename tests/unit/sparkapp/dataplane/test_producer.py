@@ -73,6 +73,9 @@ class Answers(CheckedProducer):
     def _take_deliveries(self) -> Deliveries:
         return Deliveries(0, 0)
 
+    def take_partitions(self) -> frozenset[TopicPartition]:
+        return frozenset()
+
 
 def send(producer: CheckedProducer, timeout: float = SECONDS) -> None:
     producer.send_offsets({TopicPartition("in", 0): 1}, group_id="g", metadata="", timeout=timeout)

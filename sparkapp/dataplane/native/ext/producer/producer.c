@@ -8,16 +8,7 @@
 #include "produce.h"
 
 static void count_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
-    Deliveries *deliveries = &((Producer *)((char *)opaque - offsetof(Producer, client)))->deliveries;
-    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        deliveries->acknowledged++;
-        return;
-    }
-    if (deliveries->failed++ == 0) {
-        deliveries->first_code = message->err;
-        snprintf(deliveries->first_text, sizeof deliveries->first_text, "%s [%d]: %s", rdkafka.topic_name(message->rkt),
-                 (int)message->partition, rdkafka.err2str(message->err));
-    }
+    deliveries_count(&((Producer *)((char *)opaque - offsetof(Producer, client)))->deliveries, message);
 }
 
 /* librdkafka calls this for each request that the kernel has taken in whole: in the thread of the broker's connection,
@@ -57,6 +48,7 @@ static void shut(Producer *self) {
     }
     run_free(&self->run);
     client_close(&self->client);
+    partition_set_free(&self->deliveries.partitions);
 }
 
 static int producer_init(Producer *self, PyObject *arguments, PyObject *keywords) {
@@ -144,10 +136,7 @@ static PyObject *producer_produce(Producer *self, PyObject *arguments) {
     }
     PyObject *answer;
     if (produced.code != 0) {
-        if (self->deliveries.failed++ == 0) { /* flush() must not report the batch as complete */
-            self->deliveries.first_code = produced.code;
-            memcpy(self->deliveries.first_text, produced.text, sizeof produced.text);
-        }
+        deliveries_fail(&self->deliveries, produced.code, produced.text); /* flush() must not call it complete */
         answer = client_fail(&self->client, produced.code, produced.text, false);
     } else {
         answer = PyLong_FromLongLong(produced.next);
@@ -178,10 +167,20 @@ static PyObject *producer_take_deliveries(Producer *self, PyObject *nothing) {
     if (!client_enter(&self->client)) {
         return NULL;
     }
-    Deliveries taken = self->deliveries;
-    memset(&self->deliveries, 0, sizeof taken);
+    PyObject *taken = deliveries_take(&self->deliveries);
     client_leave(&self->client);
-    return Py_BuildValue("(LLis)", taken.acknowledged, taken.failed, taken.first_code, taken.first_text);
+    return taken;
+}
+
+PyDoc_STRVAR(take_partitions_doc, "take_partitions() -> list[tuple[str, int]]\n\n"
+                                  "Partitions that delivery reports have named since the last call; then reset.");
+static PyObject *producer_take_partitions(Producer *self, PyObject *nothing) {
+    if (!client_enter(&self->client)) {
+        return NULL;
+    }
+    PyObject *taken = deliveries_take_partitions(&self->deliveries);
+    client_leave(&self->client);
+    return taken;
 }
 
 PyDoc_STRVAR(take_sent_doc, "take_sent() -> dict[int, int]\n\n"
@@ -227,6 +226,7 @@ static PyMethodDef methods[] = {
     {"produce", (PyCFunction)producer_produce, METH_VARARGS, produce_doc},
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
     {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
+    {"take_partitions", (PyCFunction)producer_take_partitions, METH_NOARGS, take_partitions_doc},
     {"take_sent", (PyCFunction)producer_take_sent, METH_NOARGS, take_sent_doc},
     {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
     {"rejoin", (PyCFunction)producer_rejoin, METH_O, client_rejoin_doc},

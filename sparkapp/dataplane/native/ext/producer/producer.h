@@ -7,20 +7,13 @@
 #include <stdatomic.h>
 
 #include "client.h"
+#include "deliveries.h"
 #include "input.h"
 #include "run.h"
 #include "topics.h"
 
-enum { FAILURE_TEXT = 256 };
 /* Kafka's API keys 24 to 28: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers and TxnOffsetCommit. */
 enum { FIRST_COUNTED = 24, COUNTED = 5 };
-
-typedef struct {
-    long long acknowledged;
-    long long failed;
-    int first_code;
-    char first_text[FAILURE_TEXT];
-} Deliveries;
 
 typedef struct {
     PyObject_HEAD
