@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
@@ -18,6 +18,7 @@ from sparkapp.model.errors import (
     GroupOffsetsMoved,
     StateRolledBack,
     StateUncertain,
+    TransactionFenced,
 )
 from sparkapp.model.job.retention import Restore
 from sparkapp.model.partition import TopicPartition
@@ -105,7 +106,7 @@ def test_a_frozen_subtask_commits_nothing_after_the_next_start(job: Story) -> No
     run.start()
     assert set(run.offsets.values()) == {17}
     for act in (lambda: frozen.commit(one), lambda: frozen.write(other, 5)):
-        with pytest.raises(KafkaException):
+        with pytest.raises(TransactionFenced):
             act()
     run.copy(5)
     run.drain()
@@ -120,7 +121,7 @@ def test_an_idle_subtask_of_a_wider_attempt_is_fenced_too(job: Story) -> None:
     run = LocalRun(job, parallelism=1)
     run.start()
     for partition in partitions_of(job):
-        with pytest.raises(KafkaException):
+        with pytest.raises(TransactionFenced):
             wide.copy(3, partition)
     run.copy(2)
     run.drain()
@@ -290,7 +291,7 @@ def test_a_deleted_job_leaves_no_subtask_that_can_write(job: Story, tmp_path: Pa
     assert (last.outcome, last.reason) == (AttemptOutcome.DRAINED, SETTLED), last.message
     assert job.open_transactions() == []
     for act in (lambda: frozen.commit(one), lambda: frozen.copy(5, other)):
-        with pytest.raises(KafkaException):
+        with pytest.raises(TransactionFenced):
             act()
 
 

@@ -1,52 +1,112 @@
-"""One attempt of the local pace without Spark: recovery and coordinator are real, the subtasks are plain producers."""
+"""One attempt of the local pace without Spark: recovery, coordinator and the subtasks' writers are real."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+import pyarrow as pa
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
+from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.dataplane.batch import open_producer
+from sparkapp.dataplane.interface import BatchProducer, GivenUp
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
+from sparkapp.sink.delivery import producer_config
+from sparkapp.sink.local_writer import LocalKafkaWriter
+from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.state import query_log
 from tests.support.protocol.story import Story
 
 _SECONDS = 30.0
 
 
-class Instance:
-    """A subtask's producer with its only initialisation, which is its opening."""
+class _Gate:
+    """Holds a producer's commit back until the test wants it."""
 
-    def __init__(self, story: Story, transactional_id: str) -> None:
-        known = {"bootstrap.servers": story.bootstrap}
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._opened = threading.Event()
+        self._left = False
+
+    def open(self) -> None:
+        self._opened.set()
+
+    def leave(self) -> None:
+        """Nobody will open it any more."""
+        self._left = True
+        self._opened.set()
+
+    def producer(self, config: Mapping[str, str]) -> BatchProducer:
+        """Opens a producer whose commits pass through the gate, one by one."""
+        producer = open_producer(config)
+        # By a weak reference: a producer that the test has left ends at once, and not when a cycle is found.
+        commit = partial(type(producer).commit_transaction, weakref.proxy(producer))
+        vars(producer)["commit_transaction"] = partial(self._commit, commit)
+        return producer
+
+    def _commit(self, commit: Callable[[float], bool], timeout: float) -> bool:
+        self.reached.set()
+        self._opened.wait()
+        self._opened.clear()
+        if self._left:
+            raise GivenUp
+        return commit(timeout)
+
+
+class Instance:
+    """A subtask's instance: the real writer with a pool of its own, as in a worker process."""
+
+    def __init__(self, story: Story, job: Job, client: TransactionClient, transactional_id: str) -> None:
         self._story = story
-        self._member = Consumer({**known, "group.id": story.prefix})
-        self._producer = Producer({**known, "transactional.id": transactional_id})
-        self._producer.init_transactions(_SECONDS)
+        self._group = job.spec.source.group_id
+        self._gate = _Gate()
+        shared = cluster_config(job.spec.kafka, security={}, client_id="subtask")
+        pool = ProducerPool(
+            open_producer=self._gate.producer, client=client, config=producer_config(job, shared), timeout=_SECONDS
+        )
+        self._writer = LocalKafkaWriter(job.spec.sink, pool=pool, transactional_id=transactional_id, timeout=_SECONDS)
+        self._writer.open()
+        self._committing: Future[bool] = Future()
+        self.is_over = False
+        # The thread of a commit that no test wants any more would keep the clients for ever.
+        weakref.finalize(self, self._gate.leave)
 
     def write(self, splits: Iterable[KafkaPartitionSplit], mark: str) -> None:
-        """A transaction that is complete but for its commit, with the offsets and what the transform makes of them."""
+        """A transaction that is complete but for its commit, with the offsets and what the transform makes of them.
+
+        The writer commits in a thread of its own, which stands still before the producer's commit.
+        """
         splits = list(splits)
-        self._producer.begin_transaction()
-        for number in self._story.written_of(splits):
-            self._producer.produce(self._story.sink, str(number))
-        offsets = [ClientPartition(*split.partition, split.stop, metadata=mark) for split in splits]
-        self._producer.send_offsets_to_transaction(offsets, self._member.consumer_group_metadata(), _SECONDS)
-        assert self._producer.flush(_SECONDS) == 0
+        numbers = pa.array([str(number) for number in self._story.written_of(splits)], pa.string())
+        self._writer.write(pa.record_batch({"value": numbers}))
+        offsets = {split.partition: split.stop for split in splits}
+        self._gate.reached.clear()
+        self._committing = run_in_background(
+            partial(self._writer.commit, offsets, group_id=self._group, metadata=mark), name="commit"
+        )
+        self._committing.add_done_callback(lambda _, reached=self._gate.reached: reached.set())
+        assert self._gate.reached.wait(2 * _SECONDS)
+        if self._committing.done():
+            self._committing.result()
 
     def commit(self) -> None:
-        self._producer.commit_transaction(_SECONDS)
+        self._gate.open()
+        self.is_over = not self._committing.result(2 * _SECONDS)
 
 
 class LocalRun:
@@ -90,7 +150,7 @@ class LocalRun:
         for subtask in subtasks or range(self.job.spec.parallelism):
             name = self.coordinator.id_of(subtask)
             self._names.note(subtask, name, self.coordinator.ids_in_use())
-            self._instances[subtask] = Instance(self._story, name)
+            self._instances[subtask] = Instance(self._story, self.job, self._client, name)
 
     def grant(self) -> None:
         splits = tuple(KafkaPartitionSplit(partition, at, at) for partition, at in sorted(self.offsets.items()))
@@ -117,7 +177,10 @@ class LocalRun:
 
     def write(self, partition: TopicPartition, count: int) -> None:
         """What the owner of the partition makes of the next offsets, up to the commit."""
-        start, owner = self.offsets[partition], self.owner(partition)
+        owner = self.owner(partition)
+        if self._instances[owner].is_over:
+            self.grant_again(owner)
+        start = self.offsets[partition]
         split = KafkaPartitionSplit(partition, start, start + count)
         mark = self._marks.setdefault(owner, self.coordinator.mark)
         self._instances[owner].write([split], mark)
@@ -154,6 +217,6 @@ class LocalRun:
         return split_owner(partition.topic, partition.partition, self.job.spec.parallelism)
 
     def close(self) -> None:
-        """Ends the driver's clients. Producers that are left say nothing more."""
+        """Ends the driver's clients. Writers that are left commit nothing unless the test wants it."""
         self._client.close()
         self._cluster.close()
