@@ -24,7 +24,7 @@ from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kafka.three_brokers import Ensemble
 from tests.support.protocol.log_verdict import open_in_groups, verdict_of
 
-_MEETING_SECONDS = 120.0
+_MEETING_SECONDS = 240.0
 _ROUND_SECONDS = 420.0
 
 
