@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparkapp.cli import checkpoints, transactions
 from sparkapp.model import names
@@ -26,6 +26,7 @@ from sparkapp.model.report import AttemptOutcome, Scale, Termination, encode_ter
 from sparkapp.spark.reporting.log_tail import LogTail
 
 if TYPE_CHECKING:
+    from sparkapp.checkpoint.kubernetes.own_pod import OwnPod
     from sparkapp.checkpoint.retained import RetainedStore
     from sparkapp.checkpoint.store import CheckpointStore
     from sparkapp.spark.launch.environment import DriverEnvironment
@@ -115,18 +116,20 @@ def _read_job(path: Path) -> Job:
         raise ConfigurationError(msg) from error
 
 
-def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, RetainedStore, Any]:
-    """The stores of the checkpoints, and the Kubernetes API if they are ConfigMaps; None for a file."""
+def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, RetainedStore, OwnPod | None]:
+    """The stores of the checkpoints, and the driver's pod if they are ConfigMaps; None for a file."""
     from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
     from sparkapp.checkpoint.kubernetes.config_map import core_api
+    from sparkapp.checkpoint.kubernetes.incarnation import prove_incarnation
     from sparkapp.checkpoint.retained import FolderRetainedStore
     from sparkapp.checkpoint.store import FileStore
 
     if options.state is not None:
         return FileStore(options.state), FolderRetainedStore.next_to(options.state), None
     api = core_api()
-    store = ConfigMapStore(api, namespace=job.namespace, job=job.name)
-    return store, ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name), api
+    pod = prove_incarnation(api, job, pod_uid=os.environ.get(names.POD_UID_VARIABLE, ""))
+    store = ConfigMapStore(api, namespace=job.namespace, job=job.name, uid=job.uid)
+    return store, ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name, uid=job.uid), pod
 
 
 def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, str], jvm: Jvm) -> DriverEnvironment:
@@ -136,18 +139,17 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
 
     activation: Activation | None = None
     scale: Callable[[], Scale | None] | None = None
-    store, retained, api = _stores(job, options)
+    store, retained, pod = _stores(job, options)
     write_report: Callable[[str], None] = _ignore
-    if api is not None:
-        write_report = ReportWriter(api, namespace=job.namespace, job=job.name).write
+    if pod is not None:
         from sparkapp.checkpoint.kubernetes.own_pod import PodScale
 
-        pod = names.driver_pod(job.name, job.attempt)
-        scale = PodScale(api, namespace=job.namespace, pod=pod)
+        report = ReportWriter(pod.api, namespace=job.namespace, job=job.name, uid=job.uid)
+        write_report, scale = report.write, PodScale(pod)
         if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":
             from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
 
-            activation = PodActivation(api, namespace=job.namespace, job=job.name, attempt=job.attempt, pod=pod)
+            activation = PodActivation(pod, report=report, attempt=job.attempt)
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid

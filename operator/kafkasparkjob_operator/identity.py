@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sparkapp.model import names
 
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
-ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
 ANNOTATION_GENERATION = "kafkaspark.io/generation"
 """The resource's generation that a standby driver was started for."""
 ANNOTATION_CLAIM = "kafkaspark.io/attempt-uid"

@@ -78,23 +78,24 @@ class KubernetesPlace:
     """The resource and its ConfigMaps, with the identity of the kubeconfig or of the pod."""
 
     def __init__(self, *, namespace: str, job: str) -> None:
-        from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
         from sparkapp.checkpoint.kubernetes.config_map import core_api
         from sparkapp.checkpoint.kubernetes.job_resource import JobResources
 
-        api = core_api()
+        self._api = core_api()
+        self._namespace, self._name = namespace, job
         self._job = f"{namespace}/{job}"
         self._place = f"{job} -n {namespace}"
-        self._state = ConfigMapStore(api, namespace=namespace, job=job, deadline=10)
-        self._retained = ConfigMapRetainedStore(api, namespace=namespace, job=job, deadline=10)
         self._resources = JobResources(namespace=namespace, job=job)
 
     def find(self) -> FoundJob:
         """Reads the resource and both ConfigMaps, see :meth:`JobPlace.find`."""
+        from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+
         body = self._resources.read()
+        place = {"namespace": self._namespace, "job": self._name, "uid": str(body["metadata"]["uid"])}
         text, lost = None, None
         try:
-            text = self._state.read().text
+            text = ConfigMapStore(self._api, **place, deadline=10).read().text
         except (CheckpointMissing, CheckpointCorrupt) as error:
             # Without a current checkpoint the retained checkpoints matter most.
             lost = error
@@ -102,7 +103,7 @@ class KubernetesPlace:
             uid=body["metadata"]["uid"],
             text=text,
             lost=lost,
-            texts=self._retained.read(),
+            texts=ConfigMapRetainedStore(self._api, **place, deadline=10).read(),
             spec=body.get("spec") or {},
             version=body["metadata"]["resourceVersion"],
             place=self._place,

@@ -121,7 +121,7 @@ def _document_of_job(namespace: str, job: str, uid: str) -> CheckpointDocument |
     from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
     from sparkapp.checkpoint.kubernetes.config_map import core_api
 
-    text = ConfigMapStore(core_api(), namespace=namespace, job=job, deadline=10).read().text
+    text = ConfigMapStore(core_api(), namespace=namespace, job=job, uid=uid, deadline=10).read().text
     return None if text is None else decode(text, job_uid=uid)
 
 

@@ -1,10 +1,12 @@
 """Names of everything that belongs to a job; operator and driver must agree on each.
 
-An attempt's number is part of its pods' names, so attempts of a job cannot be confused.
+An attempt's number is part of its pods' names, so attempts of a job cannot be confused. A node may mount an immutable
+object that it knows by name from a deleted resource. So the names of such objects have the resource's UID (ADR 64).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 GROUP = "streaming.kafkaspark.io"
@@ -17,6 +19,8 @@ LABEL_ATTEMPT = "kafkaspark.io/attempt"
 LABEL_ROLE = "kafkaspark.io/role"
 ROLE_DRIVER = "driver"
 ROLE_EXECUTOR = "executor"
+ANNOTATION_JOB_UID = "kafkaspark.io/job-uid"
+"""On the state ConfigMap: UID of the resource that it was made for."""
 ANNOTATION_TURN = "kafkaspark.io/turn"
 """On the pod of a standby driver: it starts next to the running driver, and changes nothing of the job before its
 activation."""
@@ -27,6 +31,8 @@ ANNOTATION_EXECUTORS = "kafkaspark.io/executors"
 """On the pod of a driver that is to change its number of subtasks in place: their number, and that of executors."""
 AWAITS_TURN_VARIABLE = "KAFKASPARK_AWAITS_TURN"
 """Set to ``true`` in the environment of a standby driver."""
+POD_UID_VARIABLE = "KAFKASPARK_POD_UID"
+"""In the environment of a driver: the UID of its pod, which the kubelet writes there."""
 MANAGED_BY = "kafkaspark-operator"
 
 CHECKPOINT_KEY = "checkpoint.json"
@@ -86,14 +92,30 @@ def report_config_map(job: str) -> str:
     return f"{job}-report"
 
 
-def attempt_config_map(job: str, attempt: int) -> str:
-    """Holds the resolved job of one attempt; immutable."""
+def incarnation(uid: str) -> str:
+    """The UID of a resource, short enough for names: 40 bits of its hash."""
+    return hashlib.sha256(uid.encode()).hexdigest()[:10]
+
+
+def attempt_config_map(job: str, uid: str, attempt: int) -> str:
+    """Holds the resolved job of one attempt; immutable.
+
+    :param uid: of the resource.
+    """
+    return f"{job}-{attempt}-{incarnation(uid)}-job"
+
+
+def previous_attempt_config_map(job: str, attempt: int) -> str:
+    """:func:`attempt_config_map` of an attempt that an operator before ADR 64 started; it may still run."""
     return f"{job}-{attempt}-job"
 
 
-def spark_secret(job: str, attempt: int) -> str:
-    """The Secret that driver and executors of one attempt authenticate to each other with; immutable."""
-    return f"{job}-{attempt}-spark"
+def spark_secret(job: str, uid: str, attempt: int) -> str:
+    """The Secret that driver and executors of one attempt authenticate to each other with; immutable.
+
+    :param uid: of the resource.
+    """
+    return f"{job}-{attempt}-{incarnation(uid)}-spark"
 
 
 def service_account(job: str) -> str:

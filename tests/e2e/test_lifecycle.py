@@ -102,8 +102,8 @@ def test_suspend_drains_and_resume_continues_where_it_stopped(cluster_job: Clust
     cluster_job.change(suspend=False)
     cluster_job.job.wait_ready(attempt_above=before)
     cluster_job.assert_exactly_once(records)
-    attempt = cluster_job.job.attempt
-    kept = {names.spark_secret(NAME, number) for number in (attempt - 1, attempt)}
+    attempt, uid = cluster_job.job.attempt, (cluster_job.kubectl.get(KIND, NAME) or {})["metadata"]["uid"]
+    kept = {names.spark_secret(NAME, uid, number) for number in (attempt - 1, attempt)}
     with Watch(cluster_job.kubectl, "secrets", f"--selector={names.LABEL_JOB}={NAME}") as watch:
         watch.wait("Secrets of earlier attempts are gone", lambda found: set(found) == kept)
 
@@ -143,7 +143,7 @@ def test_a_job_needs_no_operator_to_continue(cluster_job: ClusterJob, deployment
 
 
 def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
-    records = cluster_job.load(BATCH)
+    cluster_job.load(BATCH)
     cluster_job.job.wait_checkpoint(cluster_job.job.state.latest.checkpoint + 1)
     cluster_job.job.delete()
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
@@ -157,11 +157,3 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
             watch.wait(f"no object of {kind} is left", lambda found: not found)
     left = [one["metadata"]["name"] for one in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
     assert left == []
-
-    # A job of the same name is a new one: it begins where the group's offsets are, and takes over nothing else.
-    cluster_job.apply(source={"startup": {"mode": "GroupOffsets"}})
-    cluster_job.job.wait_ready()
-    cluster_job.job.wait("lag 0", lambda status: status.get("source", {}).get("lagRecords", -1) == 0)
-    verdict = cluster_job.judge()
-    assert verdict.exactly_once, verdict.explain()
-    assert verdict.records_out == records

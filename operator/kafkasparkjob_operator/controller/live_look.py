@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kafkasparkjob_operator.identity import JobKey, owner_uid
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError
-from kafkasparkjob_operator.observation.observation import JobResource, attempt_record, job_resource, recorded_number
+from kafkasparkjob_operator.observation.observation import (
+    JobResource,
+    attempt_record,
+    has_name_of_attempt,
+    job_resource,
+    recorded_number,
+)
 from sparkapp.model import names
 
 ATTEMPTS_READ = 8
@@ -62,13 +68,12 @@ async def _found(cluster: Cluster, key: JobKey) -> Found | None:
 
 def _attempts_to_read(job: JobResource, listed: Iterable[Body]) -> list[str]:
     """Names of the attempts' ConfigMaps that belong to this incarnation of the resource by name and owner."""
-    own: set[int] = set()
+    _, name, uid = job.identity
+    recorded = recorded_number(job)
+    own = {recorded: names.attempt_config_map(name, uid, recorded)}
     for config_map in listed:
         record = attempt_record(config_map)
-        if record is None or owner_uid(config_map) != job.identity.uid:
-            continue
-        if config_map["metadata"]["name"] == names.attempt_config_map(job.identity.name, record.attempt):
-            own.add(record.attempt)
+        if record is not None and record.owner_uid == uid and has_name_of_attempt(record, name):
+            own[record.attempt] = record.name
     newest = sorted(own, reverse=True)[:ATTEMPTS_READ]
-    recorded = recorded_number(job)
-    return [names.attempt_config_map(job.identity.name, number) for number in {*newest, recorded} - {0}]
+    return [own[number] for number in {*newest, recorded} - {0}]

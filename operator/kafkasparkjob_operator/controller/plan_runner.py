@@ -223,7 +223,7 @@ class PlanRunner:
         await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid, grace_seconds=action.grace_seconds)
 
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
-        await self.guard().delete("ConfigMap", job.namespace, names.attempt_config_map(job.name, action.attempt))
+        await self.guard().delete("ConfigMap", job.namespace, action.name, uid=action.uid)
 
     def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
         # The API server refuses a binding before its Role exists.

@@ -74,9 +74,9 @@ def next_attempt(observation: Observation, live: Live) -> int:
             *(record.attempt for record in live.records),
         ]
     )
-    job = observation.job.identity.name
+    _, job, uid = observation.job.identity
     taken = {pod.name for pod in observation.foreign} | {*live.foreign, *live.taken}
-    while {names.driver_pod(job, number), names.attempt_config_map(job, number)} & taken:
+    while {names.driver_pod(job, number), names.attempt_config_map(job, uid, number)} & taken:
         number += 1
     return number
 

@@ -22,9 +22,12 @@ class WithdrawClaim:
     """Delete the ConfigMap of an attempt whose driver was never created, before another attempt starts.
 
     An operator that creates the driver after a long standstill creates a pod without its volume, which cannot run.
+
+    :param name: of the ConfigMap, which ``uid`` identifies.
     """
 
-    attempt: int
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +95,13 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAttemptRecord:
-    """Delete the ConfigMap of an attempt that is no longer needed."""
+    """Delete the ConfigMap of an attempt that is no longer needed.
 
-    attempt: int
+    :param name: of the ConfigMap, which ``uid`` identifies.
+    """
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,7 +197,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
         return Step(look_again_after=left, preparing=True)
     job = observation.job
     number = next_attempt(observation, live)
-    claims = tuple(WithdrawClaim(attempt=claim.attempt) for claim in unused_claims(observation, live))
+    claims = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in unused_claims(observation, live))
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         referenced=live.references(job.identity), code=observation.code,

@@ -223,7 +223,7 @@ def submit(
         actions.append(CreateState())
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
     claims = unused_claims(observation, live)
-    actions.extend(WithdrawClaim(attempt=claim.attempt) for claim in claims)
+    actions.extend(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in claims)
     if standby is None:
         actions.append(
             StartAttempt(
@@ -242,7 +242,7 @@ def submit(
     # The record of a standby driver that is being deleted proves that the pod is the operator's.
     kept = {pod.attempt for pod in standby_drivers(observation)}
     actions.extend(
-        DeleteAttemptRecord(attempt=record.attempt)
+        DeleteAttemptRecord(name=record.name, uid=record.uid)
         for record in live.records
         if record.owner_uid == job.identity.uid
         and record.attempt < number - 1

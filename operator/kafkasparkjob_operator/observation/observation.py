@@ -59,6 +59,7 @@ class JobResource:
 class AttemptRecord:
     """An attempt's ConfigMap: proof that its number is taken, and the spec that it was started with.
 
+    :param name: of the ConfigMap.
     :param owner_uid: UID of the resource that the attempt was started for.
     :param uid: UID of the ConfigMap.
     :param created: by the API server's clock; None where it cannot be read.
@@ -74,6 +75,7 @@ class AttemptRecord:
     spec: Mapping[str, Any]
     created: datetime | None = None
     uid: str = ""
+    name: str = ""
     settles: bool = False
     default_image: str = ""
     references: References = field(default_factory=References)
@@ -213,7 +215,7 @@ def live_observation(
         name: record
         for name, record in labelled.items()
         if record is not None
-        and name == names.attempt_config_map(job.identity.name, record.attempt)
+        and has_name_of_attempt(record, job.identity.name)
         and record.attempt <= known + NUMBERS_AHEAD
     }
     return Observation(
@@ -240,6 +242,15 @@ def recorded_number(job: JobResource) -> int:
     return number if isinstance(number, int) and number > 0 else 0
 
 
+def has_name_of_attempt(record: AttemptRecord, job: str) -> bool:
+    """Whether the operator named the ConfigMap so, for the resource that owns it; also before ADR 64.
+
+    Called for every ConfigMap with the labels of an attempt of the job.
+    """
+    own = names.attempt_config_map(job, record.owner_uid, record.attempt)
+    return record.name in {own, names.previous_attempt_config_map(job, record.attempt)}
+
+
 def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
     """Reads an attempt's ConfigMap; without a readable spec it still proves that its number is taken."""
     attempt = number_of((body["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT, ""))
@@ -255,8 +266,8 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
-        uid=str(body["metadata"].get("uid", "")), settles=settles, default_image=image, references=references,
-        code=code,
+        uid=str(body["metadata"].get("uid", "")), name=str(body["metadata"].get("name", "")), settles=settles,
+        default_image=image, references=references, code=code,
     )  # fmt: skip
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kafkasparkjob_operator.identity import ANNOTATION_JOB_UID, JobIdentity, owned_by_deleted_job
+from kafkasparkjob_operator.identity import JobIdentity, owned_by_deleted_job
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.state_config_map import document_text, way_back
+from sparkapp.model.checkpoint.state_config_map import check_made_for, document_text, way_back
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointMissing, KafkaSparkJobError
 
 
@@ -50,15 +50,12 @@ def state_view(body: Mapping[str, Any] | None, job: JobIdentity) -> StateView:
         return ABSENT
     if owned_by_deleted_job(body, job):
         return StateView(kind=StateKind.COLLECTED)
-    uid = (body["metadata"].get("annotations") or {}).get(ANNOTATION_JOB_UID, "")
     name = names.state_config_map(job.name)
-    # A document names its job; without a document the annotation has to.
-    if uid != job.uid and (uid or names.CHECKPOINT_KEY not in (body.get("data") or {})):
-        made_for = (
-            f"another job: UID {uid!r} instead of {job.uid!r}" if uid else "no job: it has no annotation of this job"
-        )
-        msg = f"ConfigMap {name} belongs to {made_for}"
-        return StateView(kind=StateKind.REFUSED, error=CheckpointForeign(msg))
+    made_for = (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_JOB_UID, "")
+    try:
+        check_made_for(name, made_for, body.get("data"), job_uid=job.uid)
+    except CheckpointForeign as error:
+        return StateView(kind=StateKind.REFUSED, error=error)
     content = json.dumps([body.get("data") or {}, body.get("binaryData") or {}], sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     try:

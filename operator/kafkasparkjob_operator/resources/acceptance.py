@@ -102,7 +102,7 @@ def _own_references(desired: DesiredJob, job: JobIdentity, settings: JobSettings
     )
     pods = (driver_pod(job, bare, attempt=0, claim_uid=""), executor_pod_template(job, bare, attempt=0))
     found = References().union(references_of(pod, image=image, pull_secrets=secrets) for pod in pods)
-    described, secret = names.attempt_config_map(job.name, 0), names.spark_secret(job.name, 0)
+    described, secret = names.attempt_config_map(job.name, job.uid, 0), names.spark_secret(job.name, job.uid, 0)
     return replace(
         found,
         images=tuple(name for name in found.images if name),
@@ -125,7 +125,7 @@ def _check_limits(desired: DesiredJob, job: JobIdentity) -> None:
         )
         raise ConfigurationError(msg, remedy="remove some of them from spec.executor.podTemplate.metadata")
     found = [*every_reference(spec), *(("secrets", name) for name in desired.workload.image_pull_secrets)]
-    found.remove(("secrets", names.spark_secret(job.name, 0)))
+    found.remove(("secrets", names.spark_secret(job.name, job.uid, 0)))
     for kind, most in EXECUTOR_LIMITS.items():
         every = [name for other, name in found if other == kind]
         # The policy counts a claim for each of its volumes, and a token for each of its sources.

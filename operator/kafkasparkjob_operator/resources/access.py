@@ -93,14 +93,14 @@ def spark_secret(job: JobIdentity, *, attempt: int, claim_uid: str, value: str) 
     :param claim_uid: UID of the attempt's ConfigMap.
     :param value: random text; nothing else may keep it.
     """
-    name = names.attempt_config_map(job.name, attempt)
+    name = names.attempt_config_map(job.name, job.uid, attempt)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": claim_uid}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "Opaque",
         "metadata": {
-            **metadata(job, names.spark_secret(job.name, attempt), attempt=attempt),
+            **metadata(job, names.spark_secret(job.name, job.uid, attempt), attempt=attempt),
             "ownerReferences": [owner],
         },
         "immutable": True,

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from kafkasparkjob_operator.identity import (
-    ANNOTATION_JOB_UID,
     ROLE_ATTEMPT,
     ROLE_CHECKPOINTS,
     ROLE_REPORT,
@@ -43,7 +42,7 @@ def state_config_map(job: JobIdentity) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(
-            job, names.state_config_map(job.name), role=ROLE_STATE, annotations={ANNOTATION_JOB_UID: job.uid}
+            job, names.state_config_map(job.name), role=ROLE_STATE, annotations={names.ANNOTATION_JOB_UID: job.uid}
         ),
         "data": {},
     }
@@ -78,7 +77,7 @@ def attempt_config_map(
     settles: bool = False,
     code: str = "",
 ) -> dict[str, Any]:
-    """Immutable, and named by the attempt: creating it is the claim of the number.
+    """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
     :param code: digest of the user's modules; empty where it is unknown.
@@ -96,10 +95,11 @@ def attempt_config_map(
         **({CODE_KEY: code} if code else {}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),
     }
+    name = names.attempt_config_map(job.name, job.uid, attempt)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(job, names.attempt_config_map(job.name, attempt), attempt=attempt, role=ROLE_ATTEMPT),
+        "metadata": metadata(job, name, attempt=attempt, role=ROLE_ATTEMPT),
         "immutable": True,
         "data": {
             names.JOB_KEY: encode_job(resolved),

@@ -33,7 +33,8 @@ def driver_pod(
     """
     workload = desired.workload
     volumes, mounts = volumes_and_mounts(job, desired, attempt=attempt)
-    volumes.append({"name": "job", "configMap": {"name": names.attempt_config_map(job.name, attempt)}})
+    description = names.attempt_config_map(job.name, job.uid, attempt)
+    volumes.append({"name": "job", "configMap": {"name": description}})
     mounts.append({"name": "job", "mountPath": names.JOB_DIRECTORY, "readOnly": True})
     memory = f"{workload.driver.container_mebibytes}Mi"
     resources = storage_resources(workload.driver)
@@ -57,6 +58,7 @@ def driver_pod(
                 "workingDir": names.WORK_DIRECTORY,
                 "env": [
                     _downward("KAFKASPARK_POD_IP", "status.podIP"),
+                    _downward(names.POD_UID_VARIABLE, "metadata.uid"),
                     {"name": "SPARK_LOCAL_DIRS", "value": SPARK_DIRECTORY},
                     *environment(),
                 ],

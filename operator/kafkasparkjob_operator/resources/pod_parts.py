@@ -43,7 +43,7 @@ def volumes_and_mounts(
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of the pod
         {"name": "work", "mountPath": names.WORK_DIRECTORY},
     ]
-    secret = SecretFolder("secret", names.spark_secret(job.name, attempt), ())
+    secret = SecretFolder("secret", names.spark_secret(job.name, job.uid, attempt), ())
     volumes.append(_secret_volume("spark", secret))
     mounts.append({"name": "spark-secret", "mountPath": names.SPARK_SECRET_DIRECTORY, "readOnly": True})
     if desired.spec.transform.code:

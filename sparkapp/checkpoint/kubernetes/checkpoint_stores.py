@@ -10,7 +10,7 @@ from sparkapp.checkpoint.kubernetes.config_map import ConfigMap
 from sparkapp.checkpoint.store import Stored
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
-from sparkapp.model.checkpoint.state_config_map import document_text
+from sparkapp.model.checkpoint.state_config_map import check_made_for, document_text
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointError,
@@ -28,14 +28,16 @@ class ConfigMapStore:
     itself refuses a superseded writer. Labels and other keys change the version, too: where the document is still that
     of the expected version, the write is repeated.
 
+    :param uid: of the resource. A ConfigMap of another resource of the name is neither read nor written.
     :param deadline: seconds of retries while the API server does not answer. Longer than an API server's restart, far
         shorter than the transactions' time-out.
     """
 
-    def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
+    def __init__(self, api: Any, *, namespace: str, job: str, uid: str, deadline: float = 60.0) -> None:
         self._place, self._read_place = (
-            ConfigMap(api, namespace=namespace, job=job, name=names.state_config_map(job)) for _ in range(2)
+            ConfigMap(api, namespace=namespace, job=job, uid=uid, name=names.state_config_map(job)) for _ in range(2)
         )
+        self._uid = uid
         """A separate instance for reads: a read in another thread must not change ``unanswered`` of a write."""
         self._deadline = deadline
         self._seen: dict[str, str | None] = {}
@@ -46,6 +48,8 @@ class ConfigMapStore:
 
     def _read(self, deadline: Deadline) -> Stored:
         body = self._read_place.read(deadline)
+        made_for = (body.metadata.annotations or {}).get(names.ANNOTATION_JOB_UID, "")
+        check_made_for(self._place.name, made_for, body.data, job_uid=self._uid)
         found = Stored(document_text(self._place.name, body.data, body.binary_data), body.metadata.resource_version)
         self._seen[found.version] = found.text
         return found
@@ -103,11 +107,12 @@ class ConfigMapStore:
 class ConfigMapRetainedStore:
     """Retained checkpoints, each under a key of the job's checkpoints ConfigMap.
 
+    :param uid: of the resource, as for :class:`ConfigMapStore`.
     :param deadline: seconds of retries for a read, which a restore waits for; a write is tried once.
     """
 
-    def __init__(self, api: Any, *, namespace: str, job: str, deadline: float = 60.0) -> None:
-        self._place = ConfigMap(api, namespace=namespace, job=job, name=names.checkpoints_config_map(job))
+    def __init__(self, api: Any, *, namespace: str, job: str, uid: str, deadline: float = 60.0) -> None:
+        self._place = ConfigMap(api, namespace=namespace, job=job, uid=uid, name=names.checkpoints_config_map(job))
         self._deadline = deadline
 
     def read(self) -> dict[str, str]:
@@ -118,4 +123,4 @@ class ConfigMapRetainedStore:
         return dict(body.data or {})
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        self._place.patch({"data": {**dict.fromkeys(drop), **put}}, None)
+        self._place.merge({**dict.fromkeys(drop), **put}, None)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from sparkapp.checkpoint.kubernetes.requests import Requests, answer_of
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
 from sparkapp.model.checkpoint.state_config_map import way_back
@@ -20,18 +17,9 @@ from sparkapp.model.errors import (
     CheckpointError,
     CheckpointMissing,
     CheckpointRefused,
-    CheckpointStoreUnavailable,
     CheckpointTooLarge,
+    IncarnationMismatch,
 )
-
-LOG = logging.getLogger(__name__)
-
-REQUEST_TIMEOUT = (5.0, 10.0)
-"""Seconds to connect, and seconds to wait for an answer."""
-_LEAST_SECONDS = 0.1
-"""urllib3 accepts no timeout of 0."""
-_RETRIED = frozenset({0, 429, 500, 502, 503, 504})
-"""Status codes that a retry may heal. The client reports a failed TLS handshake as 0."""
 
 
 def core_api() -> Any:
@@ -47,66 +35,93 @@ def core_api() -> Any:
     return client.CoreV1Api()
 
 
+def owner_uid(metadata: Any) -> str:
+    """UID of the KafkaSparkJob that owns an object; empty where none does.
+
+    :param metadata: of the object, as the client returns it.
+    """
+    owners = metadata.owner_references or ()
+    return next((str(owner.uid) for owner in owners if owner.kind == names.KIND), "")
+
+
 class ConfigMap:
     """Reads and patches one ConfigMap of a job; retries while the API server does not answer.
 
+    A name proves nothing: the ConfigMap may be of a deleted or of a later resource of the same name. So each read
+    compares its owner, and each write names what was read (ADR 64).
+
     Without a deadline a request is tried once.
 
-    :ivar unanswered: whether an attempt of the last request may have taken effect without an answer.
+    :param uid: of the resource. A ConfigMap without an owner is accepted: a backup that a person has restored.
     """
 
-    def __init__(self, api: Any, *, namespace: str, job: str, name: str) -> None:
+    def __init__(self, api: Any, *, namespace: str, job: str, uid: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._job = job
+        self._job_uid = uid
         self.name = name
-        self.unanswered = False
+        self._requests = Requests(f"ConfigMap {name}")
+        self._known = ""
+        """UID of the ConfigMap that was last read."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether an attempt of the last request may have taken effect without an answer."""
+        return self._requests.unanswered
 
     def read(self, deadline: Deadline | None) -> Any:
         """The ConfigMap.
 
         :raises CheckpointMissing: it does not exist. :raises CheckpointStoreUnavailable: no answer by the deadline.
+        :raises IncarnationMismatch: another resource owns it.
         """
-        return self._patiently(
-            deadline,
+        body = self._requests.send(
             lambda timeout: self._api.read_namespaced_config_map(self.name, self._namespace, _request_timeout=timeout),
+            deadline,
+            refusal=self._refusal,
         )
+        owner = owner_uid(body.metadata)
+        if owner not in {"", self._job_uid}:
+            msg = (
+                f"ConfigMap {self.name} belongs to the KafkaSparkJob with UID {owner}, and this driver to that with UID"
+                f" {self._job_uid}"
+            )
+            raise IncarnationMismatch(msg)
+        self._known = str(body.metadata.uid)
+        return body
 
     def patch(self, body: Mapping[str, Any], deadline: Deadline | None) -> Any:
         """Merges into the ConfigMap, and returns it.
 
+        :param body: with the ``resourceVersion`` of a read, which no other object has.
         :raises CheckpointConflict: the version in the body is not the newest.
         :raises CheckpointRefused: and CheckpointTooLarge: nothing was written by the last request.
         """
-        return self._patiently(
-            deadline,
+        return self._requests.send(
             lambda timeout: self._api.patch_namespaced_config_map(
                 self.name, self._namespace, body, _request_timeout=timeout
             ),
+            deadline,
+            refusal=self._refusal,
         )
 
-    def _patiently(self, deadline: Deadline | None, call: Callable[[tuple[float, float]], Any]) -> Any:
-        seconds = deadline.remaining if deadline is not None else 0.0
-        pause = 0.2
-        self.unanswered = False
-        while True:
-            try:
-                return call(_request_timeout(deadline))
-            except ApiException as error:
-                if error.status not in _RETRIED:
-                    raise self._refusal(error) from error
-                problem = f"{error.status} {_answer(error)}"
-                # The API server rejects a throttled request before it acts on it.
-                self.unanswered |= error.status != 429
-            except urllib3.exceptions.HTTPError as error:
-                problem = str(error)
-                self.unanswered = True
-            if deadline is None or deadline.expired:
-                msg = f"ConfigMap {self.name}: no answer from the API server within {seconds:.0f} s: {problem}"
-                raise CheckpointStoreUnavailable(msg)
-            LOG.warning("ConfigMap %s: %s; retrying", self.name, problem)
-            time.sleep(deadline.bound(pause))
-            pause = min(2 * pause, 5.0)
+    def merge(self, data: Mapping[str, str | None], deadline: Deadline | None) -> None:
+        """Sets keys, and removes those with None, whatever version the ConfigMap has.
+
+        The operator creates a lost ConfigMap again, so another ConfigMap of the resource gets the keys, too.
+
+        :raises CheckpointError: see :meth:`read` and :meth:`patch`.
+        """
+        known = self._known or str(self.read(deadline).metadata.uid)
+        try:
+            self.patch({"metadata": {"uid": known}, "data": data}, deadline)
+        except (CheckpointMissing, CheckpointRefused):
+            # The API server refuses the UID of an object that is gone as an invalid change.
+            found = str(self.read(deadline).metadata.uid)
+            if found == known:
+                raise
+            self.patch({"metadata": {"uid": found}, "data": data}, deadline)
 
     def _refusal(self, error: ApiException) -> CheckpointError:
         if error.status == 409:
@@ -115,8 +130,8 @@ class ConfigMap:
             return CheckpointMissing(
                 f"ConfigMap {self.name} does not exist", remedy=way_back(self._namespace, self._job)
             )
-        msg = f"ConfigMap {self.name}: the API server answered {error.status}: {_answer(error)}"
-        if error.status == 413 or (error.status == 422 and "too long" in _answer(error).lower()):
+        msg = f"ConfigMap {self.name}: the API server answered {error.status}: {answer_of(error)}"
+        if error.status == 413 or (error.status == 422 and "too long" in answer_of(error).lower()):
             remedy = f"remove foreign keys from ConfigMap {self.name}; else use fewer partitions per job"
             return CheckpointTooLarge(msg, remedy=remedy)
         if error.status not in {401, 403}:
@@ -129,19 +144,3 @@ class ConfigMap:
             " If the permission exists, a policy or quota refuses the request"
         )
         return CheckpointRefused(msg, remedy=remedy)
-
-
-def _request_timeout(deadline: Deadline | None) -> tuple[float, float]:
-    """Seconds to connect and to wait for an answer, bounded by the deadline."""
-    if deadline is None:
-        return REQUEST_TIMEOUT
-    connect, answer = REQUEST_TIMEOUT
-    return max(_LEAST_SECONDS, deadline.bound(connect)), max(_LEAST_SECONDS, deadline.bound(answer))
-
-
-def _answer(error: ApiException) -> str:
-    """The API server's error message."""
-    try:
-        return str(json.loads(error.body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return str(error.reason)

@@ -10,7 +10,8 @@ import urllib3
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from sparkapp.checkpoint.kubernetes.config_map import REQUEST_TIMEOUT, core_api
+from sparkapp.checkpoint.kubernetes.config_map import core_api
+from sparkapp.checkpoint.kubernetes.requests import REQUEST_TIMEOUT
 from sparkapp.model import names
 from sparkapp.model.errors import CheckpointConflict, CheckpointError, CheckpointStoreUnavailable, CommandRefused
 

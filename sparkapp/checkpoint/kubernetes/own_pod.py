@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubernetes import watch
 
@@ -22,39 +22,49 @@ _MOST = 1024
 """Subtasks and executors, also by the CRD."""
 
 
-def watch_annotations(api: Any, *, namespace: str, pod: str, seen: Callable[[Mapping[str, str]], bool]) -> None:
+class OwnPod(NamedTuple):
+    """The driver's pod. Another pod may get its name when it is gone, so the UID belongs to it.
+
+    :param api: of :func:`sparkapp.checkpoint.kubernetes.config_map.core_api`.
+    """
+
+    api: Any
+    namespace: str
+    name: str
+    uid: str
+
+
+def watch_annotations(pod: OwnPod, seen: Callable[[Mapping[str, str]], bool]) -> None:
     """Blocks, in a thread of its own, until the annotations are all that is wanted.
 
     :param seen: called with the annotations at first and after each change of the pod; True ends the watch.
     """
     while True:
         try:
-            if _watch_once(api, namespace, pod, seen):
+            if _watch_once(pod, seen):
                 return
         except Exception as error:
             # Any error (an answer that does not parse, a broken connection): without this thread nobody would hear.
-            LOG.warning("pod %s: its annotations cannot be read: %s; retry in %.0f s", pod, error, _PAUSE)
+            LOG.warning("pod %s: its annotations cannot be read: %s; retry in %.0f s", pod.name, error, _PAUSE)
             time.sleep(_PAUSE)
 
 
-def _watch_once(api: Any, namespace: str, pod: str, seen: Callable[[Mapping[str, str]], bool]) -> bool:
+def _watch_once(pod: OwnPod, seen: Callable[[Mapping[str, str]], bool]) -> bool:
     stream = watch.Watch().stream(
-        api.list_namespaced_pod, namespace, field_selector=f"metadata.name={pod}",
+        pod.api.list_namespaced_pod, pod.namespace, field_selector=f"metadata.name={pod.name}",
         timeout_seconds=_WATCH_SECONDS, _request_timeout=(5, _WATCH_SECONDS + 10),
     )  # fmt: skip
-    return any(seen(event["object"].metadata.annotations or {}) for event in stream)
+    found = (event["object"].metadata for event in stream)
+    return any(seen(metadata.annotations or {}) for metadata in found if metadata.uid == pod.uid)
 
 
 class PodScale:
     """The scale that the operator asks for; called by the continuous engine, which starts the watch by its first call.
 
-    :param api: of :func:`sparkapp.checkpoint.kubernetes.config_map.core_api`.
-    :param pod: name of the driver's pod.
+    :param pod: the driver's.
     """
 
-    def __init__(self, api: Any, *, namespace: str, pod: str) -> None:
-        self._api = api
-        self._namespace = namespace
+    def __init__(self, pod: OwnPod) -> None:
         self._pod = pod
         self._latest: Scale | None = None
         self._is_watched = False
@@ -67,7 +77,7 @@ class PodScale:
         return self._latest
 
     def _watch(self) -> None:
-        watch_annotations(self._api, namespace=self._namespace, pod=self._pod, seen=self._seen)
+        watch_annotations(self._pod, self._seen)
 
     def _seen(self, annotations: Mapping[str, str]) -> bool:
         wanted = [annotations.get(name, "") for name in (names.ANNOTATION_PARALLELISM, names.ANNOTATION_EXECUTORS)]

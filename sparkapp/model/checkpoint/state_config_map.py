@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkapp.model import names
-from sparkapp.model.errors import CheckpointCorrupt
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
 
 _SHOWN = 5
 
@@ -32,6 +32,24 @@ def document_text(
     else:
         msg = f"ConfigMap {config_map} has no key {names.CHECKPOINT_KEY}, but {', '.join(held[:_SHOWN])}"
     raise CheckpointCorrupt(msg, remedy=f"put the document as JSON text under {names.CHECKPOINT_KEY} in data")
+
+
+def check_made_for(config_map: str, made_for: str, data: Mapping[str, object] | None, *, job_uid: str) -> None:
+    """Called with the ConfigMap's annotation ``job-uid``. A document names its job; without a document this has to.
+
+    :param config_map: its name, for messages.
+    :param made_for: the annotation; empty where there is none.
+    :raises CheckpointForeign: it was made for another resource, or proves no resource at all.
+    """
+    if made_for == job_uid or (not made_for and names.CHECKPOINT_KEY in (data or {})):
+        return
+    whose = (
+        f"another job: UID {made_for!r} instead of {job_uid!r}"
+        if made_for
+        else "no job: it has no annotation of this job"
+    )
+    msg = f"ConfigMap {config_map} belongs to {whose}"
+    raise CheckpointForeign(msg)
 
 
 def way_back(namespace: str, job: str) -> str:

@@ -19,8 +19,8 @@ SessionTimeoutRefused.
 SchemaNotFound and SchemaUnusable.
 
 :mod:`.checkpoint`: CheckpointError, above CheckpointConflict, CheckpointTooLarge, CheckpointCorrupt, CheckpointForeign,
-CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, ClusterChanged, StateRolledBack, CheckpointUnusable,
-CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
+CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, IncarnationMismatch, ClusterChanged, StateRolledBack,
+CheckpointUnusable, CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
 
 :mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
 PreCommitFailed, TransactionLost and StateUncertain, above GroupOffsetsBehind, GroupOffsetsMoved and
@@ -50,6 +50,7 @@ from sparkapp.model.errors.checkpoint import (
     CheckpointTooLarge,
     CheckpointUnusable,
     ClusterChanged,
+    IncarnationMismatch,
     QueryStateIncompatible,
     QueryStateMissing,
     RestoreRefused,
@@ -165,6 +166,7 @@ __all__ = [
     "GroupOffsetsMissing",
     "GroupOffsetsMoved",
     "GroupProtocolMismatch",
+    "IncarnationMismatch",
     "InvalidArgument",
     "KafkaAccessError",
     "KafkaSparkJobError",

@@ -56,6 +56,20 @@ class CheckpointForeign(CheckpointError):
     default_remedy = "delete the foreign ConfigMap, or rename the job: kubectl delete configmap NAME-state -n NAMESPACE"
 
 
+class IncarnationMismatch(CheckpointError):
+    """Description, pod, state and report of a driver do not belong to one incarnation of the resource (ADR 64).
+
+    The driver has read no record and written nothing. The operator starts another attempt, with objects of its own.
+    """
+
+    reason = "IncarnationMismatch"
+    default_remedy = (
+        "nothing to do: another attempt starts by itself. If it fails so, too, list the owners of what has the job's"
+        " name, and delete what another resource owns: kubectl get pods,configmaps -n NAMESPACE -l"
+        " kafkaspark.io/job=NAME -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[*].uid"
+    )
+
+
 class ClusterChanged(CheckpointError):
     """``kafka.bootstrapServers`` reaches another Kafka cluster than that of the checkpoint.
 

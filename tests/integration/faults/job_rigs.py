@@ -44,7 +44,7 @@ class KubernetesFixture:
             # Nothing here has that UID, and the collector would find out.
             del manifest["metadata"]["ownerReferences"]
             self._api.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", manifest)
-        place: dict[str, Any] = {"namespace": namespace, "job": NAME, "deadline": deadline}
+        place: dict[str, Any] = {"namespace": namespace, "job": NAME, "uid": UID, "deadline": deadline}
         return ConfigMapStore(self._core, **place), ConfigMapRetainedStore(self._core, **place)
 
 

@@ -53,7 +53,7 @@ def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: in
     events: list[str] = []
     for one in documents:
         retainer = CheckpointRetainer(
-            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name), job_uid=one.job_uid,
+            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), job_uid=one.job_uid,
             retention=Retention(count=count), latest=one.checkpoint_id, tell=lambda _, message: events.append(message),
         )  # fmt: skip
         retainer.offer(one)
@@ -64,7 +64,7 @@ def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: in
 def test_earlier_checkpoints_are_added_and_removed_key_by_key(
     core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument]
 ) -> None:
-    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name)
+    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid())
     assert store.read() == {}
     assert keep(core, job, [checkpoint(number) for number in range(1, 6)], count=2) == []
     assert sorted(store.read()) == ["checkpoint-4.json", "checkpoint-5.json"]
@@ -74,7 +74,7 @@ def test_without_its_config_map_nothing_is_kept_and_nothing_fails(
     core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument]
 ) -> None:
     job.api.call("DELETE", f"{job.config_maps_path}/{job.name}-checkpoints")
-    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name)
+    store = ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid())
     assert store.read() == {}
     with pytest.raises(CheckpointMissing):
         store.change({"checkpoint-1.json": "{}"}, [])
@@ -88,7 +88,7 @@ def test_the_commands_find_the_job_and_change_it_only_with_the_flag(
     core: Any, job: LiveJob, checkpoint: Callable[..., CheckpointDocument], capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(core, job, [checkpoint(1), checkpoint(2)])
-    ConfigMapStore(core, namespace=job.namespace, job=job.name).write(
+    ConfigMapStore(core, namespace=job.namespace, job=job.name, uid=job.uid()).write(
         encode(checkpoint(7)),
         expected=job.api.call("GET", f"{job.config_maps_path}/{job.name}-state")["metadata"]["resourceVersion"],
     )

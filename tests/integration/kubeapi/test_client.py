@@ -86,7 +86,7 @@ async def test_lists_are_by_label(cluster: KubeCluster, namespace: str, requests
         await cluster.create(config_map(namespace, name))
     key = JobKey(namespace, "orders")
     assert await cluster.list_attempts(key) == []
-    attempts = [names.attempt_config_map("orders", number) for number in range(1, PAGE_ITEMS + 6)]
+    attempts = [names.attempt_config_map("orders", "uid", number) for number in range(1, PAGE_ITEMS + 6)]
     for number, name in enumerate(attempts, start=1):
         labels = names.labels("orders", attempt=number, role=ROLE_ATTEMPT)
         body = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "data": {"junk": "x"}}

@@ -68,7 +68,7 @@ def test_the_driver_may_do_what_it_needs_and_nothing_else(job: LiveJob) -> None:
         assert may(verb, "configmaps", f"{job.name}-state")
         assert may(verb, "configmaps", f"{job.name}-checkpoints")
         assert may(verb, "configmaps", f"{job.name}-report")
-        assert not may(verb, "configmaps", f"{job.name}-1-job")
+        assert not may(verb, "configmaps", names.attempt_config_map(job.name, job.uid(), 1))
         assert not may(verb, "configmaps", "another-state")
     for verb in ("create", "update", "delete", "list", "watch"):
         assert not may(verb, "configmaps", f"{job.name}-state")
@@ -323,7 +323,7 @@ def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_s
     job.await_state("Restarting", reason="KafkaUnreachable")
     job.api.call("DELETE", job.path)
     job.await_driver(2, hold=False)
-    record = job.api.call("GET", f"{job.config_maps_path}/{names.attempt_config_map(job.name, 2)}")
+    record = job.record(2)
     assert decode_job(record["data"][names.JOB_KEY]).settles_only
     await_that("the status has the attempt", lambda: job.status["attempt"]["startReason"] == "Deleted")
     assert job.status["state"] == "Deleting"

@@ -10,7 +10,7 @@ from pathlib import Path
 import kubernetes
 import pytest
 
-from sparkapp.checkpoint.kubernetes.own_pod import PodScale
+from sparkapp.checkpoint.kubernetes.own_pod import OwnPod, PodScale
 from sparkapp.model import names
 from sparkapp.model.report import Scale
 from tests.support.kubernetes.api_client import ApiClient, await_that
@@ -30,7 +30,9 @@ def scale_of(kubeconfig: Path, job: LiveJob) -> PodScale:
     client = kubernetes.client.ApiClient(configuration)
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{job.namespace}:{job.name}-driver")
     api = kubernetes.client.CoreV1Api(client)
-    return PodScale(api, namespace=job.namespace, pod=names.driver_pod(job.name, 1))
+    name = names.driver_pod(job.name, 1)
+    uid = job.api.call("GET", f"{job.pods_path}/{name}")["metadata"]["uid"]
+    return PodScale(OwnPod(api, job.namespace, name, uid))
 
 
 def test_scale_reaches_the_running_driver_and_its_report_ends_it(job: LiveJob, kubeconfig: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.client import KubeCluster
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict
+from sparkapp.checkpoint.kubernetes.own_pod import OwnPod
 from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
+from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
 from sparkapp.model import names
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
@@ -30,10 +32,11 @@ def turn_of(kubeconfig: Path, job: LiveJob, attempt: int) -> PodActivation:
     kubernetes.config.load_kube_config(str(kubeconfig), client_configuration=configuration)
     client = kubernetes.client.ApiClient(configuration)
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{job.namespace}:{job.name}-driver")
-    return PodActivation(
-        kubernetes.client.CoreV1Api(client), namespace=job.namespace, job=job.name, attempt=attempt,
-        pod=names.driver_pod(job.name, attempt),
-    )  # fmt: skip
+    api = kubernetes.client.CoreV1Api(client)
+    name = names.driver_pod(job.name, attempt)
+    pod = OwnPod(api, job.namespace, name, job.api.call("GET", f"{job.pods_path}/{name}")["metadata"]["uid"])
+    report = ReportWriter(api, namespace=job.namespace, job=job.name, uid=job.uid())
+    return PodActivation(pod, report=report, attempt=attempt)
 
 
 def test_a_rescale_goes_to_the_successor(job: LiveJob, kubeconfig: Path) -> None:

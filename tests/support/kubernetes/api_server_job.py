@@ -82,6 +82,11 @@ class LiveJob:
     def uid(self) -> str:
         return str(self.body["metadata"]["uid"])
 
+    def record(self, attempt: int) -> dict[str, Any]:
+        """The attempt's ConfigMap."""
+        name = names.attempt_config_map(self.name, self.uid(), attempt)
+        return self.api.call("GET", f"{self.config_maps_path}/{name}")
+
     # -- the kubelet and the driver --------------------------------------------------------------------------------
 
     def await_driver(self, attempt: int, *, hold: bool = True) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class LiveJob:
         import yaml
 
         driver = self.api.call("GET", f"{self.pods_path}/{names.driver_pod(self.name, attempt)}")
-        record = self.api.call("GET", f"{self.config_maps_path}/{names.attempt_config_map(self.name, attempt)}")
+        record = self.record(attempt)
         pod = yaml.safe_load(record["data"][names.EXECUTOR_POD_TEMPLATE_KEY])
         name = f"{names.executor_pod_prefix(self.name, attempt)}-exec-{number}"
         owner = {

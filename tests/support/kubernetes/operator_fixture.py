@@ -32,7 +32,18 @@ from sparkapp.model.report import (
 from tests.support.fakes.kubernetes import FakeKubernetes
 
 KEY = JobKey("team", "orders")
+UID = "job-uid"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def record_name(attempt: int) -> str:
+    """Name of an attempt's ConfigMap."""
+    return names.attempt_config_map(KEY.name, UID, attempt)
+
+
+def secret_name(attempt: int) -> str:
+    """Name of an attempt's Secret."""
+    return names.spark_secret(KEY.name, UID, attempt)
 
 
 def job_body(**spec: Any) -> dict[str, Any]:
@@ -40,7 +51,7 @@ def job_body(**spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "streaming.kafkaspark.io/v1beta1",
         "kind": names.KIND,
-        "metadata": {"namespace": KEY.namespace, "name": KEY.name, "uid": "job-uid"},
+        "metadata": {"namespace": KEY.namespace, "name": KEY.name, "uid": UID},
         "spec": {
             "image": "kafkaspark/sparkapp:1",
             "kafka": {"bootstrapServers": "kafka:9092"},
@@ -123,11 +134,11 @@ class OperatorFixture:
     def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:
         """The driver reports."""
         fields = {"updated_at": "2026-11-21T12:00:00Z", "lag_records": 0, **fields}
-        text = encode_report(Report(job_uid="job-uid", attempt=attempt, state=state, **fields))
+        text = encode_report(Report(job_uid=UID, attempt=attempt, state=state, **fields))
         self.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.REPORT_KEY, text)
 
     def checkpoint(
-        self, attempt: int, checkpoint_id: int, *, drained: bool = False, finished: bool = False, uid: str = "job-uid"
+        self, attempt: int, checkpoint_id: int, *, drained: bool = False, finished: bool = False, uid: str = UID
     ) -> None:
         """The driver writes its state."""
         document = CheckpointDocument(

@@ -106,11 +106,11 @@ class SparkAttempt:
     def _mount(self) -> Path:
         """Writes the driver's volumes as its kubelet would; returns the file with the secret."""
         base = f"/api/v1/namespaces/{self.job.namespace}"
-        record = self.api.call("GET", f"{self.job.config_maps_path}/{names.attempt_config_map(self.job.name, 1)}")
+        record = self.job.record(1)
         (self.folder / "job").mkdir()
         for name, text in record["data"].items():
             (self.folder / "job" / name).write_text(text)
-        found = self.api.call("GET", f"{base}/secrets/{names.spark_secret(self.job.name, 1)}")
+        found = self.api.call("GET", f"{base}/secrets/{names.spark_secret(self.job.name, self.job.uid(), 1)}")
         file = self.folder / "secret" / names.SPARK_SECRET_KEY
         file.parent.mkdir()
         file.write_bytes(base64.b64decode(found["data"][names.SPARK_SECRET_KEY]))

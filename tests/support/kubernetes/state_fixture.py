@@ -78,13 +78,13 @@ class StateFixture:
             # Nothing here has that UID, and the collector would find out.
             del manifest["metadata"]["ownerReferences"]
             self.api.call("POST", self.maps, manifest)
-        self.retained = ConfigMapRetainedStore(self.core, namespace=self.namespace, job=NAME, deadline=10)
+        self.retained = ConfigMapRetainedStore(self.core, namespace=self.namespace, job=NAME, uid=self.uid, deadline=10)
         self.keep(*(document(self.uid, checkpoint_id=number, committables=()) for number in (5, 6)))
         self.write(encode(document(self.uid)))
         self.text = self.body()["data"][names.CHECKPOINT_KEY]
 
     def store(self, core: Any = None, deadline: float = 10.0) -> ConfigMapStore:
-        return ConfigMapStore(core or self.core, namespace=self.namespace, job=NAME, deadline=deadline)
+        return ConfigMapStore(core or self.core, namespace=self.namespace, job=NAME, uid=self.uid, deadline=deadline)
 
     def keep(self, *documents: CheckpointDocument) -> None:
         texts = {retained_key(one.checkpoint_id): encode_retained(retained(one)) for one in documents}

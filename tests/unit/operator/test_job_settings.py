@@ -22,7 +22,7 @@ from kafkasparkjob_operator.settings import settings_from_environment
 from kafkasparkjob_operator.workload import NO_SETTINGS, DesiredJob, JobSettings, read_job_settings
 from sparkapp.model.errors import ConfigurationError
 from tests.support.kubernetes.api_client import REPOSITORY
-from tests.support.kubernetes.operator_fixture import FAILED, KEY, OperatorFixture, job_body
+from tests.support.kubernetes.operator_fixture import FAILED, KEY, OperatorFixture, job_body, secret_name
 
 JOB = JobIdentity("team", "orders", "job-uid")
 DEFAULTS: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_pull_secrets_are_added_and_granted_to_the_driver() -> None:
     desired = accepted(settings("executor"), imagePullSecrets=[{"name": "own"}, {"name": "shared"}])
     assert pod_of("driver", desired)["spec"]["imagePullSecrets"] == [{"name": "shared"}, {"name": "own"}]
     granted = attempt_references(JOB, desired, attempt=3)
-    assert granted.secrets == ("orders-3-spark", "own", "shared")
+    assert granted.secrets == (secret_name(3), "own", "shared")
     assert granted.configmaps == ("corporate-ca",)
 
 

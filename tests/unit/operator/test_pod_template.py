@@ -16,7 +16,7 @@ from kafkasparkjob_operator.resources.strategic_merge import strategic_merge
 from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from kafkasparkjob_operator.workload.pod_rules import of_volume_name
 from sparkapp.model.errors import ConfigurationError
-from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture, job_body
+from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture, job_body, record_name
 from tests.support.kubernetes.pod_templates import EVERYTHING, everything
 
 JOB = JobIdentity("team", "orders", "job-uid")
@@ -337,6 +337,6 @@ async def test_a_changed_template_drains_the_job_and_starts_it_with_the_new_one(
     fixture.driver_ends(1, DRAINED)
     await fixture.settle()
     assert fixture.drivers[-1] == "orders-2-driver"
-    record = fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-2-job"]["data"]
+    record = fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(2)]["data"]
     assert "topologySpreadConstraints" in record["executor-pod-template.yaml"]
     assert json.loads(record["spark-conf.json"])["spark.kubernetes.executor.terminationGracePeriodSeconds"] == "180s"

@@ -124,7 +124,7 @@ def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
     resource = job_body(**FULL)["spec"]
     body = attempt_config_map(JOB, wanted(FULL), attempt=3, generation=7, resource_spec=resource)
     assert body["immutable"] is True
-    assert body["metadata"]["name"] == names.attempt_config_map("orders", 3)
+    assert body["metadata"]["name"] == names.attempt_config_map("orders", JOB.uid, 3)
     job = decode_job(body["data"][names.JOB_KEY])
     assert (job.namespace, job.name, job.uid, job.generation, job.attempt) == ("team", "orders", "job-uid", 7, 3)
     assert job.spec == wanted(FULL).spec

@@ -23,7 +23,7 @@ def test_the_secret_of_an_attempt_is_in_no_other_object(
     for attempt in (1, 2, 3):
         job.run(attempt, hold=False)
         job.add_executor(attempt)
-        path = f"/api/v1/namespaces/{place.namespace}/secrets/{names.spark_secret(job.name, attempt)}"
+        path = f"/api/v1/namespaces/{place.namespace}/secrets/{names.spark_secret(job.name, job.uid(), attempt)}"
         (encoded,) = api.call("GET", path)["data"].values()
         values.append(base64.b64decode(encoded).decode())
         seen = everything(api, place, operator)
@@ -32,5 +32,5 @@ def test_the_secret_of_an_attempt_is_in_no_other_object(
         job.ends(attempt, None, code=137)
         job.await_driver(attempt + 1, hold=False)
     assert len(set(values)) == 3
-    first = f"/api/v1/namespaces/{place.namespace}/secrets/{names.spark_secret(job.name, 1)}"
+    first = f"/api/v1/namespaces/{place.namespace}/secrets/{names.spark_secret(job.name, job.uid(), 1)}"
     await_that("the Secret of the first attempt has gone with its ConfigMap", lambda: api.get(first) is None)

@@ -100,7 +100,7 @@ def driver(jobs: dict[str, LiveJob], api: ApiClient, kubeconfig: Path) -> Driver
 
 @pytest.fixture(scope="module")
 def template(jobs: dict[str, LiveJob], api: ApiClient) -> dict[str, Any]:
-    record = api.call("GET", f"{jobs[JOB].config_maps_path}/{names.attempt_config_map(JOB, 1)}")
+    record = api.call("GET", f"{jobs[JOB].config_maps_path}/{names.attempt_config_map(JOB, jobs[JOB].uid(), 1)}")
     return dict(yaml.safe_load(record["data"][names.EXECUTOR_POD_TEMPLATE_KEY]))
 
 

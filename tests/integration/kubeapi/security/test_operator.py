@@ -73,8 +73,9 @@ def test_the_operator_reads_no_secret_and_gets_no_token(token: ApiClient, place:
 
 def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, place: Place) -> None:
     base = f"/api/v1/namespaces/{place.namespace}/secrets"
-    claim = {"apiVersion": "v1", "kind": "ConfigMap", "name": "orders-1-job", "uid": "u"}
-    meta = {"name": "orders-1-spark", "labels": OURS | {names.LABEL_ATTEMPT: "1"}, "ownerReferences": [claim]}
+    secret, record = names.spark_secret("orders", "u", 1), names.attempt_config_map("orders", "u", 1)
+    claim = {"apiVersion": "v1", "kind": "ConfigMap", "name": record, "uid": "u"}
+    meta = {"name": secret, "labels": OURS | {names.LABEL_ATTEMPT: "1"}, "ownerReferences": [claim]}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "immutable": True, "stringData": {"secret": "v"}}
     account = {"kubernetes.io/service-account.name": "default"}
     job = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
@@ -82,7 +83,9 @@ def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, pla
     await_that("the policy is in force", lambda: _is_refused(token, configs))
     token.call("POST", f"{base}?dryRun=All", body)
     for wrong in (
-        body | {"metadata": meta | {"name": "orders-2-spark"}},
+        body | {"metadata": meta | {"name": names.spark_secret("orders", "u", 2)}},
+        body | {"metadata": meta | {"name": names.spark_secret("orders", "another", 1)}},
+        body | {"metadata": meta | {"name": "orders-1-spark"}},
         body | {"metadata": meta | {"name": "foreign"}},
         body | {"metadata": meta | {"labels": {}}},
         body | {"metadata": meta | {"ownerReferences": []}},
@@ -93,10 +96,13 @@ def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, pla
     ):
         refused(token, "POST", f"{base}?dryRun=All", wrong)
     token.call("POST", base, body)
+    # An operator of the previous release still runs while the chart is upgraded.
+    earlier = {"name": "orders-1-spark", "ownerReferences": [claim | {"name": "orders-1-job"}]}
+    token.call("POST", f"{base}?dryRun=All", body | {"metadata": meta | earlier})
     merge = "application/merge-patch+json"
-    refused(token, "PATCH", f"{base}/orders-1-spark", {"metadata": {"labels": {"a": "b"}}}, kind=merge)
+    refused(token, "PATCH", f"{base}/{secret}", {"metadata": {"labels": {"a": "b"}}}, kind=merge)
     for method in ("GET", "DELETE"):
-        refused(token, method, f"{base}/orders-1-spark")
+        refused(token, method, f"{base}/{secret}")
 
 
 def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, api: ApiClient) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.settings import NetworkRules
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, secret_name
 from tests.support.kubernetes.pod_templates import everything
 
 
@@ -29,7 +29,7 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
         checkpoint={"stateVolume": {"claimName": "volume"}},
     )
     await operator_fixture.look()
-    assert granted(operator_fixture, "secrets") == ["orders-1-spark", "registry"]
+    assert granted(operator_fixture, "secrets") == [secret_name(1), "registry"]
     assert granted(operator_fixture, "configmaps") == ["settings"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["volume"]
     assert granted(operator_fixture, "serviceaccounts") == ["orders-executor"]
@@ -40,7 +40,7 @@ async def test_a_role_names_what_the_executors_refer_to() -> None:
 async def test_a_role_names_what_the_executors_template_refers_to() -> None:
     operator_fixture = OperatorFixture(executor={"podTemplate": everything("executor")})
     await operator_fixture.look()
-    assert granted(operator_fixture, "secrets") == ["lookup-keys", "orders-1-spark", "service-keys"]
+    assert granted(operator_fixture, "secrets") == ["lookup-keys", secret_name(1), "service-keys"]
     assert granted(operator_fixture, "configmaps") == ["limits", "lookup-tables"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["model-files"]
     (text,) = granted(operator_fixture, "executormetadata")
@@ -55,7 +55,7 @@ async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> N
     operator_fixture.kubernetes.edit_job(KEY, imagePullSecrets=[{"name": "later"}])
     await operator_fixture.look()
     assert operator_fixture.drivers == ["orders-1-driver", "orders-2-driver"]
-    assert granted(operator_fixture, "secrets") == ["earlier", "later", "orders-1-spark", "orders-2-spark"]
+    assert granted(operator_fixture, "secrets") == ["earlier", "later", secret_name(1), secret_name(2)]
 
 
 async def test_a_binding_to_another_role_is_replaced() -> None:

@@ -9,9 +9,9 @@ import pytest
 from kafkasparkjob_operator.decisions.attempts import AWAIT_CLAIMANT
 from kafkasparkjob_operator.identity import ANNOTATION_CLAIM
 from kafkasparkjob_operator.kubernetes.port import ClusterError
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, record_name
 
-CLAIM = ("ConfigMap", KEY.namespace, "orders-1-job")
+CLAIM = ("ConfigMap", KEY.namespace, record_name(1))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_an_old_claim_is_withdrawn_before_the_next_attempt_starts(claimed:
     assert claimed.drivers == ["orders-2-driver"]
     assert CLAIM not in claimed.kubernetes.objects
     writes = claimed.kubernetes.writes
-    assert writes.index(("delete", "ConfigMap", "orders-1-job")) < writes.index(("create", "Pod", "orders-2-driver"))
+    assert writes.index(("delete", "ConfigMap", record_name(1))) < writes.index(("create", "Pod", "orders-2-driver"))
 
 
 async def test_a_claim_from_the_future_is_not_waited_for(claimed: OperatorFixture) -> None:

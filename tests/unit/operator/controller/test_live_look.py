@@ -11,7 +11,7 @@ from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_REPORT
 from kafkasparkjob_operator.observation.observation import live_observation
 from sparkapp.model import names
 from tests.support.fakes.kubernetes import TIME
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, record_name
 
 
 def forge(operator_fixture: OperatorFixture, name: str, attempt: int, *, role: str, uid: str = "job-uid") -> None:
@@ -31,12 +31,16 @@ async def test_a_thousand_forged_attempts_are_metadata_and_the_own_attempt_is_re
     operator_fixture = OperatorFixture()
     await operator_fixture.run(1)
     for number in range(100, 1100):
-        forge(operator_fixture, names.attempt_config_map(KEY.name, number), number, role=ROLE_ATTEMPT)
+        forge(operator_fixture, record_name(number), number, role=ROLE_ATTEMPT)
     found = await look_at(operator_fixture.kubernetes, KEY)
     assert found is not None
     read = {one["metadata"]["name"] for one in found.config_maps if "data" in one}
-    newest = {names.attempt_config_map(KEY.name, number) for number in range(1100 - ATTEMPTS_READ, 1100)}
-    own = {names.attempt_config_map(KEY.name, 1), names.state_config_map(KEY.name), names.report_config_map(KEY.name)}
+    newest = {record_name(number) for number in range(1100 - ATTEMPTS_READ, 1100)}
+    own = {
+        record_name(1),
+        names.state_config_map(KEY.name),
+        names.report_config_map(KEY.name),
+    }
     assert read == own | newest
     live = live_observation(found.body, found.pods, found.config_maps).live
     assert live is not None
@@ -46,7 +50,7 @@ async def test_a_thousand_forged_attempts_are_metadata_and_the_own_attempt_is_re
 async def test_an_attempt_of_another_resource_is_not_read() -> None:
     operator_fixture = OperatorFixture()
     await operator_fixture.run(1)
-    name = names.attempt_config_map(KEY.name, 7)
+    name = names.attempt_config_map(KEY.name, "another-uid", 7)
     forge(operator_fixture, name, 7, role=ROLE_ATTEMPT, uid="another-uid")
     found = await look_at(operator_fixture.kubernetes, KEY)
     assert found is not None

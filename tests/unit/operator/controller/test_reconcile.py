@@ -12,7 +12,7 @@ from kafkasparkjob_operator.kubernetes.port import NotLeading, ObjectConflict, O
 from kafkasparkjob_operator.observation.observation import job_key
 from kafkasparkjob_operator.observation.pod_view import pod_view
 from sparkapp.model import names
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body, record_name
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_leadership_lost_in_the_middle_stops_before_the_next_write(monkeyp
     monkeypatch.setattr(operator_fixture.kubernetes, "create", create_and_lose)
     with pytest.raises(NotLeading):
         await operator_fixture.look()
-    assert ("create", "ConfigMap", "orders-1-job") not in operator_fixture.kubernetes.writes
+    assert ("create", "ConfigMap", record_name(1)) not in operator_fixture.kubernetes.writes
     assert operator_fixture.kubernetes.driver_attempts == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, record_name, secret_name
 
 
 def secrets(operator_fixture: OperatorFixture) -> dict[str, dict[str, Any]]:
@@ -22,8 +22,8 @@ async def test_an_attempt_has_a_secret_that_goes_with_its_config_map(caplog: pyt
     values = set()
     for attempt in (1, 2, 3):
         await operator_fixture.run(attempt)
-        found = secrets(operator_fixture)[f"orders-{attempt}-spark"]
-        claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, f"orders-{attempt}-job"]["metadata"]
+        found = secrets(operator_fixture)[secret_name(attempt)]
+        claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(attempt)]["metadata"]
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": claim["name"], "uid": claim["uid"]}
         assert (found["type"], found["immutable"]) == ("Opaque", True)
         assert found["metadata"]["ownerReferences"] == [owner]
@@ -35,7 +35,7 @@ async def test_an_attempt_has_a_secret_that_goes_with_its_config_map(caplog: pyt
         operator_fixture.wait(10)
         await operator_fixture.settle()
     assert len(values) == 3
-    assert set(secrets(operator_fixture)) == {"orders-3-spark", "orders-4-spark"}
+    assert set(secrets(operator_fixture)) == {secret_name(3), secret_name(4)}
     others = [body for place, body in operator_fixture.kubernetes.objects.items() if place[0] != "Secret"]
     assert not [value for value in values if value in json.dumps(others) + caplog.text]
 
@@ -44,18 +44,18 @@ async def test_the_secret_is_there_before_the_driver() -> None:
     operator_fixture = OperatorFixture()
     await operator_fixture.run()
     created = [name for verb, _, name in operator_fixture.kubernetes.writes if verb == "create"]
-    made = [created.index(name) for name in ("orders-1-job", "orders-1-spark", "orders-1-driver")]
+    made = [created.index(name) for name in (record_name(1), secret_name(1), "orders-1-driver")]
     assert made == sorted(made)
 
 
 async def test_a_secret_that_somebody_else_made_is_reported_and_not_used() -> None:
     operator_fixture = OperatorFixture()
-    foreign = ("Secret", KEY.namespace, "orders-1-spark")
+    foreign = ("Secret", KEY.namespace, secret_name(1))
     await operator_fixture.kubernetes.create({"kind": "Secret", "metadata": {"name": foreign[2], "namespace": "team"}})
     await operator_fixture.settle_or_refused()
     assert operator_fixture.drivers == []
     assert operator_fixture.status["reason"] == "StartFailed"
-    assert "kubectl delete secret orders-1-spark -n team" in operator_fixture.status["message"]
+    assert f"kubectl delete secret {secret_name(1)} -n team" in operator_fixture.status["message"]
     operator_fixture.kubernetes.remove(foreign)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-1-driver"], "no number is used up"

@@ -10,7 +10,7 @@ import pytest
 from kafkasparkjob_operator.resources.config_maps import RESOURCE_SPEC_KEY
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture, record_name
 
 OLD, NEW = "kafkaspark/sparkapp:1", "kafkaspark/sparkapp:2"
 
@@ -29,7 +29,7 @@ def image_of(operator_fixture: OperatorFixture, attempt: int) -> Any:
 
 
 def record_of(operator_fixture: OperatorFixture, attempt: int) -> Any:
-    return operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, f"orders-{attempt}-job"]["data"]
+    return operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(attempt)]["data"]
 
 
 async def test_the_attempt_and_its_record_have_the_default_image(operator_fixture: OperatorFixture) -> None:

@@ -21,7 +21,7 @@ from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.report import AttemptOutcome, DriverState, Termination
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture, record_name
 
 NEVER = {"sink": {"topic": "enriched", "transactions": {"timeoutSeconds": 0}}}
 STANDBY = {"restartPolicy": {"successor": "Standby"}}
@@ -64,7 +64,7 @@ def left_open(operator_fixture: OperatorFixture) -> list[str]:
 
 
 def description(operator_fixture: OperatorFixture, attempt: int) -> Any:
-    place = ("ConfigMap", KEY.namespace, names.attempt_config_map(KEY.name, attempt))
+    place = ("ConfigMap", KEY.namespace, record_name(attempt))
     return decode_job(operator_fixture.kubernetes.objects[place]["data"][names.JOB_KEY])
 
 
@@ -425,7 +425,7 @@ async def test_without_state_or_spec_nothing_is_tried(operator_fixture: Operator
         operator_fixture.kubernetes.remove(("ConfigMap", "team", "orders-state"))
     else:
         operator_fixture.kubernetes.edit_job(KEY, sink={"topic": ""})
-        operator_fixture.kubernetes.remove(("ConfigMap", "team", "orders-1-job"))
+        operator_fixture.kubernetes.remove(("ConfigMap", "team", record_name(1)))
     operator_fixture.kubernetes.delete_job(KEY)
     await operator_fixture.settle()
     assert gone(operator_fixture)
@@ -481,5 +481,5 @@ async def test_the_record_says_what_the_attempt_is_for(operator_fixture: Operato
     await crashed(operator_fixture)
     operator_fixture.kubernetes.delete_job(KEY)
     await operator_fixture.settle()
-    data = operator_fixture.kubernetes.objects["ConfigMap", "team", "orders-2-job"]["data"]
+    data = operator_fixture.kubernetes.objects["ConfigMap", "team", record_name(2)]["data"]
     assert json.loads(data["resource-spec.json"])["settles"] is True

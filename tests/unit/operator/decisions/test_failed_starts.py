@@ -13,7 +13,7 @@ from kafkasparkjob_operator.kubernetes.client import POD_SECONDS, WRITE_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from sparkapp.model import names
 from tests.support.fakes.kubernetes import FakeKubernetes
-from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, record_name
 
 SLOW = "POST /api/v1/namespaces/team/pods: no answer: read timed out"
 WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
@@ -149,13 +149,13 @@ async def test_a_config_map_under_an_attempts_name_is_named_and_its_number_passe
     operator_fixture: OperatorFixture,
 ) -> None:
     kubernetes = operator_fixture.kubernetes
-    place, body = stray("ConfigMap", "orders-1-job")
+    place, body = stray("ConfigMap", record_name(1))
     kubernetes.objects[place] = body
     with pytest.raises(ClusterError):
         await operator_fixture.look()
     assert operator_fixture.status["state"] == "Pending"
     assert operator_fixture.status["reason"] == operator_fixture.ready["reason"] == "ConfigMapNameTaken"
-    assert "kubectl delete configmap orders-1-job -n team" in operator_fixture.status["message"]
+    assert f"kubectl delete configmap {record_name(1)} -n team" in operator_fixture.status["message"]
     assert kubernetes.events(warning=True) == ["ConfigMapNameTaken"]
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-2-driver"]

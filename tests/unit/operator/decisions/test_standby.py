@@ -23,7 +23,9 @@ from tests.support.kubernetes.operator_fixture import (
     KEY,
     ROTATED,
     OperatorFixture,
+    record_name,
     report_event,
+    secret_name,
 )
 
 BEFORE_STOP = {"restartPolicy": {"successor": "BeforeStop"}}
@@ -399,7 +401,7 @@ async def test_the_status_may_be_lost_at_any_time(standing_by: OperatorFixture) 
 
 async def foreign_secret(operator_fixture: OperatorFixture) -> None:
     """Somebody's Secret has the name of attempt 2's. The operator may not read it."""
-    meta = {"name": "orders-2-spark", "namespace": KEY.namespace}
+    meta = {"name": secret_name(2), "namespace": KEY.namespace}
     await operator_fixture.kubernetes.create({"kind": "Secret", "metadata": meta})
 
 
@@ -443,7 +445,7 @@ async def test_a_standby_that_cannot_be_created_is_done_without() -> None:
     assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
     assert "SuccessorStarted" not in operator_fixture.kubernetes.events()
     (message,) = messages(operator_fixture, "SuccessorRefused")
-    assert "kubectl delete secret orders-2-spark -n team" in message
+    assert f"kubectl delete secret {secret_name(2)} -n team" in message
 
 
 async def test_a_job_with_a_standby_that_cannot_be_created_is_shown_as_it_is() -> None:
@@ -551,7 +553,7 @@ async def test_the_lost_answer_to_an_attempts_start_does_not_count_against_its_s
 async def test_a_standby_that_failed_twice_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     operator_fixture, fault = await due(monkeypatch, left=2)
     await operator_fixture.look()
-    claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-2-job"]
+    claim = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(2)]
     claim["metadata"]["creationTimestamp"] = format_time(operator_fixture.now)
     await operator_fixture.look(3)
     assert fault.left == 1, "looks that only wait prove nothing"
@@ -591,7 +593,7 @@ async def test_a_standby_that_exists_after_two_failures_stays(monkeypatch: pytes
 async def test_a_config_map_under_a_standbys_name_is_passed_over() -> None:
     operator_fixture = OperatorFixture(**BEFORE_STOP)
     await operator_fixture.run()
-    place = ("ConfigMap", KEY.namespace, "orders-2-job")
+    place = ("ConfigMap", KEY.namespace, record_name(2))
     operator_fixture.kubernetes.objects[place] = {
         "kind": "ConfigMap", "metadata": {"name": place[2], "namespace": KEY.namespace, "uid": "x"},
     }  # fmt: skip

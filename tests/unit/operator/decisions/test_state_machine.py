@@ -22,7 +22,9 @@ from tests.support.kubernetes.operator_fixture import (
     KEY,
     OperatorFixture,
     job_body,
+    record_name,
     report_event,
+    secret_name,
 )
 
 
@@ -49,8 +51,8 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(
         ("ConfigMap", "orders-checkpoints"),
         ("ConfigMap", "orders-report"),
         ("RoleBinding", "orders-driver"),
-        ("ConfigMap", "orders-1-job"),
-        ("Secret", "orders-1-spark"),
+        ("ConfigMap", record_name(1)),
+        ("Secret", secret_name(1)),
         ("Pod", "orders-1-driver"),
     ]
     assert operator_fixture.status["state"] == "Starting"
@@ -225,7 +227,7 @@ async def test_a_restore_is_asked_for_by_the_nonce_alone(operator_fixture: Opera
     operator_fixture.driver_ends(1, DRAINED)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-2-driver"]
-    job = decode_job(operator_fixture.kubernetes.objects["ConfigMap", "team", "orders-2-job"]["data"][names.JOB_KEY])
+    job = decode_job(operator_fixture.kubernetes.objects["ConfigMap", "team", record_name(2)]["data"][names.JOB_KEY])
     assert job.spec.restore == Restore(checkpoint=7, nonce=1)
 
 
@@ -673,7 +675,7 @@ async def test_a_recreated_job_waits_until_its_namesakes_state_is_collected(oper
     await operator_fixture.look(2)
     assert operator_fixture.status["reason"] == "AwaitingCollection"
     for place in list(operator_fixture.kubernetes.objects):
-        if place[0] in {"ConfigMap", "ServiceAccount", "Role", "RoleBinding"} and place[2] != "orders-1-job":
+        if place[0] in {"ConfigMap", "ServiceAccount", "Role", "RoleBinding"} and place[2] != record_name(1):
             operator_fixture.kubernetes.remove(place)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-2-driver"]  # not 1: that name may still mean something to somebody
@@ -706,7 +708,7 @@ async def test_a_driver_that_another_operator_makes_during_a_look_is_known_by_it
 ) -> None:
     """The ConfigMaps are listed after the pods, and made before them."""
     await operator_fixture.run(1)
-    made = [one for one in operator_fixture.kubernetes.objects if one[2] in {"orders-1-job", "orders-1-driver"}]
+    made = [one for one in operator_fixture.kubernetes.objects if one[2] in {record_name(1), "orders-1-driver"}]
     absent = {place: operator_fixture.kubernetes.objects.pop(place) for place in made}
     operator_fixture.kubernetes.job(KEY)["status"] = {}
     operator_fixture.restart_operator()
@@ -855,7 +857,7 @@ async def test_old_descriptions_of_attempts_are_removed(operator_fixture: Operat
         for place in operator_fixture.kubernetes.objects
         if place[0] == "ConfigMap" and place[2].endswith("-job")
     ]
-    assert kept == ["orders-4-job", "orders-5-job"]
+    assert kept == [record_name(4), record_name(5)]
 
 
 async def test_S37_the_status_shows_commits_of_group_offsets(operator_fixture: OperatorFixture) -> None:

@@ -14,6 +14,8 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
 from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
 
+UID = "uid-of-the-job"
+
 
 class Api:
     """An API server that answers each try with an error of its own."""
@@ -28,7 +30,7 @@ class Api:
 
 def test_C8_a_write_ends_with_the_deadline_of_the_transactions_that_it_makes_final() -> None:
     api = Api()
-    store = ConfigMapStore(api, namespace="n", job="j")
+    store = ConfigMapStore(api, namespace="n", job="j", uid=UID)
     began = time.monotonic()
     with pytest.raises(CheckpointStoreUnavailable, match="within 0 s: 503"):
         store.write("{}", expected="1", deadline=Deadline.after(0.5))
@@ -40,7 +42,9 @@ def test_C8_a_write_ends_with_the_deadline_of_the_transactions_that_it_makes_fin
 def test_C8_a_distant_deadline_leaves_the_stores_own() -> None:
     api = Api()
     with pytest.raises(CheckpointStoreUnavailable):
-        ConfigMapStore(api, namespace="n", job="j", deadline=0.3).write("", expected="1", deadline=Deadline.after(900))
+        ConfigMapStore(api, namespace="n", job="j", uid=UID, deadline=0.3).write(
+            "", expected="1", deadline=Deadline.after(900)
+        )
     assert all(answer <= 0.3 for _, answer in api.timeouts)
 
 
@@ -54,9 +58,11 @@ class Kubernetes:
 
     def body(self) -> Any:
         data = {} if self.text is None else {names.CHECKPOINT_KEY: self.text}
-        return SimpleNamespace(
-            data=data, binary_data=None, metadata=SimpleNamespace(resource_version=str(self.version))
-        )
+        metadata = SimpleNamespace(
+            uid="uid", resource_version=str(self.version), owner_references=None,
+            annotations={names.ANNOTATION_JOB_UID: UID},
+        )  # fmt: skip
+        return SimpleNamespace(data=data, binary_data=None, metadata=metadata)
 
     def read_namespaced_config_map(self, *_: Any, **__: Any) -> Any:
         return self.body()
@@ -73,7 +79,7 @@ class Kubernetes:
 @pytest.mark.parametrize("text", [None, "one"])
 def test_C10_a_label_of_somebodys_is_no_other_writer(text: str | None) -> None:
     kubernetes = Kubernetes(text)
-    store = ConfigMapStore(kubernetes, namespace="n", job="j")
+    store = ConfigMapStore(kubernetes, namespace="n", job="j", uid=UID)
     version = store.read().version
     kubernetes.before_patch = [text, text]
     version = store.write("two", expected=version)
@@ -85,7 +91,7 @@ def test_C10_a_label_of_somebodys_is_no_other_writer(text: str | None) -> None:
 
 def test_C10_a_document_that_was_changed_under_a_label_is_a_conflict() -> None:
     kubernetes = Kubernetes("one")
-    store = ConfigMapStore(kubernetes, namespace="n", job="j")
+    store = ConfigMapStore(kubernetes, namespace="n", job="j", uid=UID)
     version = store.read().version
     kubernetes.before_patch = ["one", "of a newer attempt"]
     with pytest.raises(CheckpointConflict):
