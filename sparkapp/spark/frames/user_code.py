@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from sparkapp.model.errors import TransformError
 from sparkapp.spark.frames.user_frames import frames_of, user_frame
-from sparkapp.spark.launch.settings import code_directory
+from sparkapp.spark.launch.user_modules import check_user_modules, find_user_modules
 
 
 def imported(name: str, *, field: str) -> Callable[..., Any]:
@@ -20,12 +18,12 @@ def imported(name: str, *, field: str) -> Callable[..., Any]:
     what they run themselves.
 
     :param field: of the spec that names it, for messages.
-    :raises TransformError: the import fails (the message has the user's own line), or there is no such function.
+    :raises TransformError: the import fails (the message has the user's own line), or there is no such function. A
+        module of the user has the name of another.
     """
     module_name, _, function_name = name.partition(":")
-    directory = code_directory()
-    if Path(directory).is_dir() and directory not in sys.path:
-        sys.path.insert(0, directory)
+    check_user_modules()
+    find_user_modules()
     try:
         module = importlib.import_module(module_name)
     except Exception as error:

@@ -26,6 +26,8 @@ from sparkapp.model.job.spark_settings import (
 )
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.launch.preload import variables_of
+from sparkapp.spark.launch.user_modules import VARIABLE as CODE_VARIABLE
+from sparkapp.spark.launch.user_modules import code_directory
 
 CLASSES_VARIABLE = "KAFKASPARK_CLASSES"
 """Names the folder of the class archive; the image sets it."""
@@ -88,7 +90,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         }
     code = code_directory()
     if Path(code).is_dir():
-        settings["spark.executorEnv.PYTHONPATH"] = code
+        settings[f"spark.executorEnv.{CODE_VARIABLE}"] = code
     settings |= {f"spark.executorEnv.{name}": value for name, value in variables_of(job.spec).items()}
     exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     engine, _ = chosen_engine(job.spec)
@@ -109,11 +111,6 @@ def with_json_log(settings: Mapping[str, str]) -> dict[str, str]:
 def _in_url(address: str) -> str:
     """An address in Spark's form: Kubernetes has IPv6 addresses without brackets."""
     return f"[{address}]" if ":" in address else address
-
-
-def code_directory() -> str:
-    """The folder of user modules from a ConfigMap; outside a pod ``KAFKASPARK_CODE`` names another folder."""
-    return os.environ.get("KAFKASPARK_CODE", names.CODE_DIRECTORY)
 
 
 def with_class_archive(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> dict[str, str]:

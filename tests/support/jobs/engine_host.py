@@ -45,8 +45,8 @@ CORES = 3
 """Tasks at a time; no job of these tests has a higher parallelism."""
 _PRELOADED = "pandas"
 """What workers of a job with a Python function import first; the host has such jobs and others."""
-_MODULES = "PYTHONPATH"
-"""The variable of a Python worker that names the folders of modules."""
+_MODULES = "KAFKASPARK_CODE"
+"""The variable of a Python worker that names the folder of the user's modules."""
 _TASKS_SECONDS = 60.0
 """For the tasks of an attempt that has ended; Spark kills a worker after 2 s."""
 
