@@ -20,6 +20,7 @@ from sparkapp.clients.errors import COORDINATOR_MOVES, LEADER_MOVES, NO_ANSWER, 
 from sparkapp.clients.leaders import KnownLeaders, list_offsets
 from sparkapp.clients.security.oauth_token import with_token_callback
 from sparkapp.clients.security.tls_diagnosis import tls_problem
+from sparkapp.clients.topics.topic_facts import TopicFacts, facts_of, settings_of
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TlsFailed
 from sparkapp.model.partition import TopicPartition
 
@@ -45,7 +46,8 @@ _YOUNG = KafkaError.UNKNOWN_TOPIC_OR_PART
 _YOUNG_SECONDS = 3.0
 """A new topic is in the metadata before its leaders answer; a deleted topic stays unknown."""
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_OFFSETS = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS, "__transaction_state", "__share_group_state"})
 
 
 class KafkaClusterView:
@@ -138,34 +140,19 @@ class KafkaClusterView:
             described |= self._ask(partial(ask, some), "asking the brokers for topics by name")
         return described
 
-    def operations(self, topics: Iterable[str]) -> dict[str, frozenset[str]]:
-        """What the user may do with each topic, by Kafka's names (``READ``, ``WRITE``).
-
-        A topic that the user may not describe has none. Topics that do not exist are absent, and so is every topic of
-        brokers that do not tell.
+    def facts(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
+        """Copies and rights of the topics that exist.
 
         :raises KafkaAccessError: no answer.
         """
-        wanted = sorted(set(topics))
+        return self._ask(partial(facts_of, topics), "asking the brokers for copies of topics and rights on them")
 
-        def ask(client: AdminClient, seconds: float) -> dict[str, frozenset[str]]:
-            found: dict[str, frozenset[str]] = {}
-            for name, answer in client.describe_topics(
-                TopicCollection(wanted), include_authorized_operations=True, request_timeout=seconds
-            ).items():
-                try:
-                    allowed = answer.result().authorized_operations
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        found[name] = frozenset()
-                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
-                else:
-                    if allowed is not None:
-                        found[name] = frozenset(operation.name for operation in allowed)
-            return found
+    def topic_setting(self, name: str, topics: Iterable[str]) -> dict[str, str]:
+        """A setting of topics as it is in force; :func:`settings_of` says which topics are absent.
 
-        return self._ask(ask, "asking the brokers for rights on topics")
+        :raises KafkaAccessError: no answer.
+        """
+        return self._ask(partial(settings_of, name, topics), f"asking the brokers for {name} of topics")
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._list_offsets(partitions, OffsetSpec.earliest())

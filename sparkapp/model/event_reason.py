@@ -1,4 +1,4 @@
-"""Reasons of the events that a driver reports. A report is untrusted, so its reasons are one of these."""
+"""Reasons that a driver reports: of events, and of a condition. A report is untrusted, so each is one of these."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class DriverEvent(StrEnum):
     TRANSACTION_TIME_RUNS_OUT = "TransactionTimeRunsOut"
     TRANSACTIONS_ABORTED = "TransactionsAborted"
     TRANSACTIONS_LOST = "TransactionsLost"
+    TRANSACTIONS_NOT_DURABLE = "TransactionsNotDurable"
     OTHER = "DriverEvent"
     """Any other reason: of a driver of the next release, or forged."""
 
@@ -46,3 +47,21 @@ class DriverEvent(StrEnum):
 
 
 _KNOWN = frozenset(DriverEvent)
+
+
+class Durability(StrEnum):
+    """Whether the partitions that the job's transactions write outlive one broker; a reason of TransactionsDurable."""
+
+    NOT_OBSERVED = "NotObserved"
+    """No driver has looked."""
+    SETTINGS_UNKNOWN = "SettingsUnknown"
+    """The driver's user may not read all of what decides."""
+    REPLICATED = "Replicated"
+    """Every partition has two copies at least, and accepts records with two copies in sync only."""
+    NOT_REPLICATED = "NotReplicated"
+    """One copy can be the only copy."""
+
+    @classmethod
+    def of(cls, reason: str) -> Durability:
+        """The reason of a report; NOT_OBSERVED for that of a driver of the next release."""
+        return cls(reason) if reason in frozenset(cls) else cls.NOT_OBSERVED

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sparkapp.model import commands, errors
 from sparkapp.model.encoding.untrusted import text_of, time_of, whole_of
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.event_reason import DriverEvent
+from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.spec import Engine, Job
 
 MAX_REPORT_BYTES = 64 * 1024
@@ -117,6 +117,9 @@ class Report:
     rescaling: int = 0
     engine: str = ""
     engine_message: str = ""
+    durability: Durability = Durability.NOT_OBSERVED
+    durability_message: str = ""
+    """Cause and remedy; empty for REPLICATED."""
     events: tuple[ReportEvent, ...] = ()
 
 
@@ -224,6 +227,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             oldest_transaction_time=time_of(body.get("oldest_transaction_time", "")),
             engine=Engine(engine).value if (engine := text_of(body.get("engine", ""))) else "",
             engine_message=text_of(body.get("engine_message", ""))[:MAX_MESSAGE],
+            durability=Durability.of(text_of(body.get("durability", ""))),
+            durability_message=text_of(body.get("durability_message", ""))[: 4 * MAX_MESSAGE],
             events=events,
             lag_records=lag if body.get("lag_known") is not False else None,
             **numbers,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkapp.clients.topic_pattern import is_read
+from sparkapp.clients.topics.topic_pattern import is_read
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job.spec import JobSpec, Partitioner, TopicFrom
 

@@ -44,7 +44,8 @@ from sparkapp.spark.attempt import Attempt
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
-from sparkapp.spark.preflight import check_credentials, check_kafka, check_rights, checked_consumer_config, cluster_view
+from sparkapp.spark.preflight import checks
+from sparkapp.spark.preflight.durability import show_durability
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
@@ -99,7 +100,7 @@ class Wiring:
         """
         security = mounted_security(self._job.spec.kafka, self._environment.credentials)
         check_usable(security)
-        config = checked_consumer_config(self._job, security=security)
+        config = checks.checked_consumer_config(self._job, security=security)
         self._watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
         job = self._job = with_reader_schemas(self._job)
@@ -144,11 +145,12 @@ class Wiring:
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""
-        cluster = cluster_view(config)
+        cluster = checks.cluster_view(config)
         self._stack.callback(cluster.close)
         refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
-        check_rights(self._job, cluster, config)
-        check_kafka(self._job, cluster)
+        checks.check_rights(self._job, cluster, config)
+        show_durability(self._job, cluster, self._reporter)
+        checks.check_kafka(self._job, cluster)
         return cluster
 
     def _serve_metrics(self) -> None:
@@ -289,7 +291,7 @@ class Wiring:
 
         watch = CredentialsWatch(
             read=lambda: mounted_security(self._job.spec.kafka, self._environment.credentials),
-            current=current, check=partial(check_credentials, self._job), changed=changed, refused=refused,
+            current=current, check=partial(checks.check_credentials, self._job), changed=changed, refused=refused,
         )  # fmt: skip
         watch.start()
         self._stack.callback(watch.close)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import OffsetsWentBackwards, TopicRecreated

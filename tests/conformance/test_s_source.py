@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sparkapp.clients import kafka_cluster_view as cluster
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.errors import KafkaUnreachable, TopicNotFound, UndefinedOffset
 from sparkapp.model.job.client.config import group_member_config

@@ -65,6 +65,8 @@ def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
         **dict.fromkeys(("Ready", "ConfigValid", "KafkaReachable", "StateValid"), "True"),
         **dict.fromkeys(("CheckpointHealthy", "TransactionsHealthy", "ExecutorsAvailable"), "True"),
         **dict.fromkeys(("Reconciling", "Stalled"), "False"),
+        # The cluster's only broker has one copy of every topic.
+        "TransactionsDurable": "False",
     }
     # The driver looks for open transactions every ten seconds, and none is known before its first look.
     cluster_job.job.wait(
@@ -72,6 +74,9 @@ def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
         lambda status: {one["type"]: one["status"] for one in status.get("conditions", ())} == healthy,
     )
     assert cluster_job.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
+    described = cluster_job.kubectl.run("describe", "ksj", NAME)
+    assert "topic __consumer_offsets has one copy" in described
+    assert "kafka-reassign-partitions.sh" in described
 
 
 def test_a_user_without_a_name_completes_checkpoints(cluster_job: ClusterJob) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.job.spec import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition

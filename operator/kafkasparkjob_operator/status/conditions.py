@@ -28,6 +28,8 @@ class ConditionType(StrEnum):
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     TRANSACTIONS_HEALTHY = "TransactionsHealthy"
     """No transaction of the job has been open for too long; only jobs with ExactlyOnce have it."""
+    TRANSACTIONS_DURABLE = "TransactionsDurable"
+    """One broker's outage neither stops nor loses the job's transactions; only jobs with ExactlyOnce have it."""
     EXECUTORS_AVAILABLE = "ExecutorsAvailable"
     """An executor of the current attempt runs."""
     FINISHED = "Finished"

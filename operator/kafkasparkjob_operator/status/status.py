@@ -147,6 +147,11 @@ class StatusDraft:
         """Whether the condition was ever set."""
         return any(condition.get("type") == kind for condition in self._status.get("conditions") or ())
 
+    def drop_condition(self, kind: ConditionType) -> None:
+        """Takes away a condition that the job does not have any more."""
+        conditions = self._status.get("conditions") or ()
+        self._status["conditions"] = [condition for condition in conditions if condition.get("type") != kind]
+
     def event(
         self, occurrence: str, reason: str, message: str, *, warning: bool = False, reported: bool = False
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Source

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from sparkapp.clients.security.mounted import held_security, mounted_security
-from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer

@@ -11,7 +11,7 @@ import pytest
 
 from sparkapp.clients.admin import ClusterAdmin
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.model.partition import TopicPartition
 from tests.support.kafka.topic_scope import TopicScope
 from tests.support.native.batch_path import BatchPath, split, values_of

@@ -22,7 +22,7 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
-from sparkapp.spark.preflight import check_kafka, check_rights
+from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.committing_job import CommittingJob
 from tests.support.kafka.acl_guide import REQUIRED, rights_of

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 
+from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.identity import FINALIZER
 from sparkapp.model import names
+from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.codec import decode_job
+from sparkapp.model.report import ReportEvent
 from tests.support.kubernetes.api_client import ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, ROTATED
@@ -35,6 +39,28 @@ def test_a_job_comes_up_and_reports_its_progress(job: LiveJob, running: Running)
     # Nothing of kopf's is on the resource.
     assert "finalizers" not in job.body["metadata"]
     assert "annotations" not in job.body["metadata"]
+
+
+def test_topics_with_one_copy_are_a_lasting_warning_of_a_ready_job(job: LiveJob) -> None:
+    job.create()
+    job.run(1)
+    assert job.condition("TransactionsDurable")["reason"] == "NotObserved"
+    said = "topic enriched has one copy"
+    event = ReportEvent(
+        sequence=1, type="Warning", reason=DriverEvent.TRANSACTIONS_NOT_DURABLE, message=said,
+        time=format_time(datetime.now(UTC)),
+    )  # fmt: skip
+    for _ in range(2):
+        job.report(
+            1, checkpoint_id=10, engine="MicroBatch", durability=Durability.NOT_REPLICATED, durability_message=said,
+            events=(event,),
+        )  # fmt: skip
+        await_that("the condition", lambda: job.condition("TransactionsDurable").get("status") == "False")
+    found = job.condition("TransactionsDurable")
+    assert (found["reason"], found["message"]) == ("NotReplicated", said)
+    assert (job.status["state"], job.condition("Ready")["status"]) == ("Running", "True")
+    await_that("the event", lambda: ("TransactionsNotDurable", 1) in job.events)
+    assert [reason for reason, _ in job.events] == ["Submitted", "TransactionsNotDurable"]
 
 
 def test_the_executors_that_spark_would_create_are_admitted_as_restricted(job: LiveJob) -> None:

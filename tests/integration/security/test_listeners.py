@@ -17,7 +17,7 @@ from sparkapp.checkpoint.store import FileStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.codec import encode

@@ -25,7 +25,7 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.preflight import check_kafka, check_rights
+from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from tests.integration.security.conftest import MINE
 from tests.support.kafka.acl_guide import REQUIRED, rights_of
 from tests.support.kafka.end_txn import end_txn

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.errors import TopicNotFound, TransformError
 from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform

@@ -27,7 +27,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.topics import SinkTopics
+from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.commit_outcome import offset_mark

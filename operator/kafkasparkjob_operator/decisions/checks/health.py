@@ -1,4 +1,4 @@
-"""The conditions by the driver's report: KafkaReachable, CheckpointHealthy and TransactionsHealthy."""
+"""The conditions by the driver's report: of Kafka, of checkpoints and of transactions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,31 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.event_reason import Durability
 from sparkapp.model.report import DriverState, Report
 
 _INTERVAL_SECONDS = 10
 """The checkpoint interval that is assumed for a job without a valid spec."""
 
+_DURABLE = {
+    Durability.REPLICATED: ConditionStatus.TRUE,
+    Durability.NOT_REPLICATED: ConditionStatus.FALSE,
+    Durability.SETTINGS_UNKNOWN: ConditionStatus.UNKNOWN,
+}
+
 
 def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey) -> float | None:
-    """Sets KafkaReachable, CheckpointHealthy and TransactionsHealthy; called by the state machine in each plan.
+    """Sets KafkaReachable, CheckpointHealthy, TransactionsHealthy and TransactionsDurable in each plan.
+
+    Called by the state machine.
 
     :param report: of the current attempt; None where its driver does not run or has not reported yet.
     :param desired: the resource's spec; None where it is invalid. :param job: for commands.
     :returns: seconds after which time alone changes a condition, or None.
     """
     _judge_kafka(draft, report)
+    if desired is not None:
+        _judge_durability(draft, report, desired)
     interval = desired.spec.checkpoint_interval if desired is not None else _INTERVAL_SECONDS
     again = (
         judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
@@ -39,6 +50,20 @@ def _judge_kafka(draft: StatusDraft, report: Report | None) -> None:
     elif draft.since(kind, ConditionStatus.TRUE) is not None:
         message = "no driver reports that it has reached Kafka"
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
+
+
+def _judge_durability(draft: StatusDraft, report: Report | None, desired: DesiredJob) -> None:
+    """Sets TransactionsDurable. What an attempt has found wrong stays in it until another attempt has looked."""
+    kind = ConditionType.TRANSACTIONS_DURABLE
+    if desired.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        draft.drop_condition(kind)
+        return
+    found = Durability.NOT_OBSERVED if report is None else report.durability
+    if report is not None and found is not Durability.NOT_OBSERVED:
+        draft.condition(kind, _DURABLE[found], reason=found, message=report.durability_message)
+    elif draft.since(kind, ConditionStatus.FALSE) is None:
+        message = "no driver reports the copies of the topics that the job's transactions write"
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason=Durability.NOT_OBSERVED, message=message)
 
 
 def judge_transactions(

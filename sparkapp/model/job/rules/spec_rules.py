@@ -2,7 +2,7 @@
 
 They repeat the CRD's CEL rules and add to them, because a cluster's CRD may be older than the operator. The operator
 evaluates no expression of a user: CEL and the driver match ``source.topicPattern``
-(:mod:`sparkapp.clients.topic_pattern`).
+(:mod:`sparkapp.clients.topics.topic_pattern`).
 """
 
 from __future__ import annotations

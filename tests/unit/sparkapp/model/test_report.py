@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.model.errors import CheckpointCorrupt, ProducersPoolEmpty, QueryStateMissing
+from sparkapp.model.event_reason import Durability
 from sparkapp.model.report import (
     MAX_EVENTS,
     MAX_MESSAGE,
@@ -28,6 +29,7 @@ from sparkapp.model.report import (
 REPORT = Report(
     job_uid="uid", attempt=2, state=DriverState.RUNNING, updated_at="2026-11-21T08:00:00Z", checkpoint_id=7,
     engine="Continuous", engine_message="set by spec.engine",
+    durability=Durability.NOT_REPLICATED, durability_message="topic out has one copy",
     lag_records=9, records_in=100, records_out=99, commits_succeeded=6, commits_failed=1,
     events=(ReportEvent(sequence=1, type="Warning", reason="TransactionsLost", message="two", time="t"),),
 )  # fmt: skip
@@ -68,6 +70,14 @@ def test_a_report_of_a_driver_that_counts_no_commits_is_read():
     assert (found.commits_succeeded, found.commits_failed, found.checkpoint_id) == (0, 0, 7)
 
 
+@pytest.mark.parametrize("said", [{}, {"durability": "OfTheNextRelease"}, {"durability": ""}])
+def test_a_report_of_a_driver_of_another_release_says_nothing_of_durability(said):
+    body = json.loads(encode_report(REPORT))
+    del body["durability"]
+    found = decode_report(json.dumps({**body, **said}), job_uid="uid")
+    assert (found.durability, found.checkpoint_id) == (Durability.NOT_OBSERVED, 7)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "null", "7", "[]", "{}", "{", "[" * 30_000, " " * (MAX_REPORT_BYTES + 1), '{"job_uid":"uid"}', "\x00"],
@@ -87,6 +97,7 @@ def test_another_jobs_report_is_none():
         ("attempt", "2"), ("attempt", -1), ("attempt", True), ("attempt", 1 << 63),
         ("state", "Dancing"), ("state", None),
         ("engine", "Steam"), ("engine", 7), ("engine_message", None),
+        ("durability", 7), ("durability", ["Replicated"]), ("durability_message", None),
         ("updated_at", 7), ("events", 7), ("events", [7]), ("events", [{}]), ("events", {"a": 1}),
         ("events", [{"sequence": "1", "type": "Normal", "reason": "r", "message": "m", "time": "t"}]),
         ("records_in", 1.5), ("lag_records", None), ("checkpoint_time", []), ("commits_failed", -1),

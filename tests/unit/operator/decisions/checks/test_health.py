@@ -9,6 +9,7 @@ import pytest
 
 from kafkasparkjob_operator.decisions.standby import PREPARE_SECONDS
 from sparkapp.model import names
+from sparkapp.model.event_reason import Durability
 from sparkapp.model.report import DriverState, Report, encode_report
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
 
@@ -121,3 +122,64 @@ async def test_no_time_of_a_report_keeps_a_job_from_being_suspended(name: str, t
     fixture.kubernetes.edit_job(KEY, suspend=True)
     await fixture.settle()
     assert fixture.status["state"] == "Suspending"
+
+
+def durable(fixture: OperatorFixture) -> tuple[str, str, str]:
+    condition = fixture.kubernetes.condition(KEY, "TransactionsDurable")
+    return condition["status"], condition["reason"], condition["message"]
+
+
+async def test_copies_that_one_outage_can_stop_are_a_condition_and_nothing_else() -> None:
+    fixture = await running()
+    assert durable(fixture)[:2] == ("Unknown", "NotObserved")
+    said: dict[str, Any] = {
+        "durability": Durability.NOT_REPLICATED,
+        "durability_message": "topic out has one copy",
+    }
+    fixture.report(1, **OPEN, **said)
+    await fixture.settle()
+    assert durable(fixture) == ("False", "NotReplicated", "topic out has one copy")
+    assert fixture.ready["status"] == "True"
+    assert fixture.status["state"] == "Running"
+    assert {fixture.kubernetes.condition(KEY, kind)["status"] for kind in ("Reconciling", "Stalled")} == {"False"}
+    assert fixture.kubernetes.events(warning=True) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "afterwards"),
+    [
+        (Durability.NOT_REPLICATED, "False", ("False", "NotReplicated")),
+        (Durability.REPLICATED, "True", ("Unknown", "NotObserved")),
+        (Durability.SETTINGS_UNKNOWN, "Unknown", ("Unknown", "NotObserved")),
+    ],
+)
+async def test_what_is_wrong_stays_until_another_attempt_has_looked(
+    found: Durability, status: str, afterwards: tuple[str, str]
+) -> None:
+    fixture = await running()
+    fixture.report(1, **OPEN, durability=found)
+    await fixture.settle()
+    assert durable(fixture)[:2] == (status, str(found))
+    fixture.driver_ends(1, FAILED)
+    for pod in fixture.kubernetes.pods(KEY):
+        fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    await fixture.settle()
+    assert durable(fixture)[:2] == afterwards
+    fixture.wait(5)
+    await fixture.settle()
+    fixture.kubernetes.pod_runs("orders-2-driver")
+    fixture.report(2, DriverState.STARTING)
+    await fixture.settle()
+    assert durable(fixture)[:2] == afterwards
+    fixture.report(2, durability=Durability.REPLICATED)
+    await fixture.settle()
+    assert durable(fixture) == ("True", "Replicated", "")
+
+
+async def test_a_job_that_writes_no_transactions_any_more_loses_the_condition() -> None:
+    fixture = await running()
+    fixture.report(1, **OPEN, durability=Durability.NOT_REPLICATED)
+    await fixture.settle()
+    fixture.kubernetes.edit_job(KEY, sink={"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"})
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "TransactionsDurable") == {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from sparkapp.clients.topic_pattern import TopicPattern
+from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.model.checkpoint.split import cut_at, splits_by_subtask
 from sparkapp.model.errors import (
     AuthorizationFailed,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkapp.clients.topic_pattern import TopicPattern, check_no_loop
+from sparkapp.clients.topics.topic_pattern import TopicPattern, check_no_loop
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource

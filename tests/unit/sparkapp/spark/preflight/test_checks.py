@@ -21,7 +21,7 @@ from sparkapp.model.job.spec import (
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.preflight import check_kafka
+from sparkapp.spark.preflight.checks import check_kafka
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore

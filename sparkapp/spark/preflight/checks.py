@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sparkapp.clients.cluster_view import known_topics, require_topics
@@ -12,7 +12,7 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable
-from sparkapp.clients.topic_pattern import check_no_loop
+from sparkapp.clients.topics.topic_pattern import check_no_loop
 from sparkapp.clients.transactions.rights import RightsProbe
 from sparkapp.dataplane.batch import implementation
 from sparkapp.dataplane.client_check import check_consumer, check_producer
@@ -46,7 +46,8 @@ class Right(NamedTuple):
     def options(self) -> str:
         """The options of ``kafka-acls.sh`` that grant it."""
         prefixed = " --resource-pattern-type prefixed" if self.kind == "transactional-id" else ""
-        return f"--operation {self.operation.title()} --{self.kind} {self.name}{prefixed}"
+        operation = self.operation.title().replace("_", "")
+        return f"--operation {operation} --{self.kind} {self.name}{prefixed}"
 
 
 def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[str, str]:
@@ -167,11 +168,11 @@ def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:
     read = subscriber.named or {partition.topic for partition in subscriber.partitions(cluster.topics())}
     needed = dict.fromkeys(sorted(read), "READ")
     needed |= dict.fromkeys([spec.sink.topic, *spec.record_errors.topics], "WRITE")
-    allowed = cluster.operations(needed)
+    allowed = {name: facts.operations for name, facts in cluster.facts(needed).items()}
     return [
         Right(operation, "topic", name)
         for name, operation in needed.items()
-        if name in allowed and operation not in allowed[name]
+        if (granted := allowed.get(name)) is not None and operation not in granted
     ]
 
 
@@ -203,13 +204,17 @@ def _uses_group(job: Job) -> bool:
     )
 
 
-def _refusal(job: Job, missing: list[Right]) -> AuthorizationFailed:
+def grants(job: Job, missing: Iterable[Right]) -> str:
+    """The commands that grant these rights to the job's user."""
     authentication = job.spec.kafka.authentication
     user = (authentication and (authentication.username or authentication.client_id)) or "USER"
-    listed = ", ".join(f"{right.operation} on {right.kind} {right.name}" for right in missing)
-    commands = "; ".join(
+    return "; ".join(
         f"kafka-acls.sh --bootstrap-server {job.spec.kafka.bootstrap_servers} --add"
         f" --allow-principal User:{user} {right.options}"
         for right in missing
     )
-    return AuthorizationFailed(f"the job's Kafka user lacks {listed}", remedy=commands)
+
+
+def _refusal(job: Job, missing: list[Right]) -> AuthorizationFailed:
+    listed = ", ".join(f"{right.operation} on {right.kind} {right.name}" for right in missing)
+    return AuthorizationFailed(f"the job's Kafka user lacks {listed}", remedy=grants(job, missing))

@@ -1,0 +1,1 @@
+"""Topics by name: their partitions, copies, settings and rights, and patterns of names."""
