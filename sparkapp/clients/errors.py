@@ -7,6 +7,7 @@ protocol's, the client's are negative.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from confluent_kafka import KafkaError
 
@@ -23,12 +24,14 @@ from sparkapp.model.errors import (
     LeaderUnavailable,
     OffsetsWentBackwards,
     PreCommitFailed,
+    RecordRefused,
     SessionTimeoutRefused,
     TlsFailed,
     TopicNotFound,
     TransactionFenced,
     TransactionTimeoutTooLong,
 )
+from sparkapp.model.errors.refusal import Cause, RefusedRecord
 
 MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError._AUTHENTICATION: AuthenticationFailed,
@@ -77,20 +80,20 @@ MEANING: Mapping[int, type[KafkaSparkJobError]] = {
     KafkaError.INVALID_TIMESTAMP: PreCommitFailed,
     KafkaError.MSG_SIZE_TOO_LARGE: PreCommitFailed,
     KafkaError.INVALID_MSG_SIZE: PreCommitFailed,
+    KafkaError.INVALID_RECORD: PreCommitFailed,
     KafkaError._MSG_TIMED_OUT: PreCommitFailed,
     KafkaError._PURGE_QUEUE: PreCommitFailed,
     KafkaError._PURGE_INFLIGHT: PreCommitFailed,
 }
 """The exception of a code; any other code is a plain :class:`KafkaAccessError`."""
 
-_REMEDIES: Mapping[int, str] = {
-    # A record without its own time has that of the writer's clock; brokers refuse times of the future.
-    KafkaError.INVALID_TIMESTAMP: (
-        "correct the clock of the executors' nodes (timedatectl), or the column timestamp of the transform;"
-        " or raise message.timestamp.after.max.ms of the sink topic"
-    ),
+CAUSE: Mapping[int, Cause] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: Cause.SIZE,
+    KafkaError.INVALID_MSG_SIZE: Cause.SIZE,
+    KafkaError.INVALID_RECORD: Cause.OTHER,
+    KafkaError.INVALID_TIMESTAMP: Cause.TIME,
 }
-"""Remedies of codes that the default remedy of their exception does not solve."""
+"""Codes that refuse a record for what it is. Every try of it is refused."""
 
 _UNTRUSTED = "certificate verify failed"
 """The part of librdkafka's text for ``_SSL`` that a broker's restart does not explain."""
@@ -150,4 +153,67 @@ def error_of(code: int, text: str, doing: str) -> KafkaSparkJobError:
     error = KafkaError(code)
     refused = code == KafkaError._SSL and _UNTRUSTED in text
     kind = TlsFailed if refused else MEANING.get(code, KafkaAccessError)
-    return kind(f"{doing}: {text or error.str()} ({error.name()})", remedy=_REMEDIES.get(code))
+    return kind(f"{doing}: {text or error.str()} ({error.name()})")
+
+
+def refused_by_client(code: int, doing: str, record: RefusedRecord, *, limit: int) -> RecordRefused:
+    """The exception for a record that the client does not take, with a code of :data:`CAUSE`.
+
+    :param limit: the client's ``message.max.bytes``.
+    """
+    larger = limit + max(record.size - limit, 0) + _OVERHEAD
+    error = RecordRefused(
+        f"{doing}: the client refuses a record of {record.size} bytes: its message.max.bytes is {limit}"
+        f" ({KafkaError(code).name()})",
+        remedy=f"set message.max.bytes in spec.sink.properties to {larger} or more, and max.message.bytes of topic"
+        f" {record.topic}, too; or have the transform write smaller records",
+    )
+    error.record = replace(record, cause=Cause.SIZE)
+    return error
+
+
+def refused_by_broker(code: int, text: str, doing: str, record: RefusedRecord, *, brokers: str) -> RecordRefused:
+    """The exception for a record that a broker does not take, with a code of :data:`CAUSE`.
+
+    :param text: the client's, which names topic and partition of the sink.
+    :param brokers: ``bootstrap.servers``, for the commands of the remedy.
+    """
+    cause = CAUSE[code]
+    if code == KafkaError.INVALID_RECORD and record.key_size < 0:
+        cause = Cause.KEY
+    what, remedy = _refusal(cause, record, brokers)
+    error = RecordRefused(f"{doing}: {text} ({KafkaError(code).name()}): the broker refuses {what}", remedy=remedy)
+    error.record = replace(record, cause=cause)
+    return error
+
+
+_OVERHEAD = 1024
+"""Bytes of a record batch without keys, values and headers."""
+
+
+def _refusal(cause: Cause, record: RefusedRecord, brokers: str) -> tuple[str, str]:
+    topic = record.topic
+    alter = f"kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic}"
+    if cause is Cause.SIZE:
+        return (
+            f"a batch whose largest record has {record.size} bytes",
+            f"raise max.message.bytes of topic {topic}: {alter} --add-config max.message.bytes="
+            f"{record.size + _OVERHEAD}. Where it is that large already, set batch.size in spec.sink.properties below"
+            " it. Or have the transform write smaller records. The job resumes by itself",
+        )
+    if cause is Cause.KEY:
+        return (
+            "a record that has no key, as a topic with cleanup.policy compact does",
+            "return a key for every record in spec.transform, or write to a topic that is not compacted:"
+            f" {alter} --add-config cleanup.policy=delete",
+        )
+    if cause is Cause.TIME:
+        # A record without its own time has that of the writer's clock; brokers refuse times of the future.
+        return (
+            "a record for its time",
+            f"raise message.timestamp.before.max.ms of topic {topic} for records of the past: {alter} --add-config"
+            " message.timestamp.before.max.ms=9223372036854775807. For records of the future correct the clock of the"
+            " executors' nodes (timedatectl) or raise message.timestamp.after.max.ms. Or correct the column timestamp"
+            " of the transform",
+        )
+    return "a record as invalid", f"read the log of the brokers, which has the reason, about topic {topic}"

@@ -1,6 +1,8 @@
-"""Errors that a client reported outside a call since its last success: connections, credentials, fatal states."""
+"""What a client reported: the failure of a call or of a record, and errors outside a call since its last success."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
 
@@ -14,6 +16,7 @@ from sparkapp.model.errors import (
     TransactionFenced,
     TransactionTimeoutTooLong,
 )
+from sparkapp.model.errors.refusal import RefusedRecord
 
 _AT_ONCE = (AuthenticationFailed, AuthorizationFailed, TopicNotFound, TransactionFenced, TransactionTimeoutTooLong)
 
@@ -58,3 +61,27 @@ class ClientErrors:
                 return error_of(code, self._kept[code], doing)
         last = next(reversed(self._kept), None)
         return otherwise(f"{doing}; {self._kept[last]} ({KafkaError(last).name()})" if last is not None else doing)
+
+
+class ClientFailure(Exception):
+    """An error of librdkafka without the operation that failed."""
+
+    def __init__(
+        self, code: int, text: str, *, is_retriable: bool = False, record: RefusedRecord | None = None
+    ) -> None:
+        super().__init__(code, text)
+        self.record = record
+        self.code = code
+        self.text = text
+        self.is_retriable = is_retriable
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Counts of delivery reports since the last count; the others belong to the first failure."""
+
+    acknowledged: int
+    failed: int
+    code: int = 0
+    text: str = ""
+    record: RefusedRecord | None = None

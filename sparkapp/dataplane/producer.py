@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -14,12 +13,19 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.clients.errors import COORDINATOR_MOVES, MEANING, error_of
-from sparkapp.dataplane.client_errors import ClientErrors
+from sparkapp.clients.errors import (
+    CAUSE,
+    COORDINATOR_MOVES,
+    MEANING,
+    error_of,
+    refused_by_broker,
+    refused_by_client,
+)
+from sparkapp.dataplane.client_errors import ClientErrors, ClientFailure, Deliveries
 from sparkapp.dataplane.interface import GivenUp, always
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.dataplane.statistics import FLUSH_MILLIS, FLUSHES, PRODUCE_THROTTLE_MILLIS, PRODUCED_RECORDS, TOTALS
-from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, TransactionError
+from sparkapp.model.errors import KafkaSparkJobError, KafkaUnreachable, PreCommitFailed, RecordRefused, TransactionError
 from sparkapp.model.partition import TopicPartition
 
 SLICE = 0.5
@@ -34,30 +40,17 @@ _END_TXN, _TXN_OFFSET_COMMIT = 26, 28
 """Kafka's API keys of the requests that decide about a transaction and its offsets."""
 
 
-class ClientFailure(Exception):
-    """An error of librdkafka without the operation that failed."""
-
-    def __init__(self, code: int, text: str, *, is_retriable: bool = False) -> None:
-        super().__init__(code, text)
-        self.code = code
-        self.text = text
-        self.is_retriable = is_retriable
-
-
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """Counts of delivery reports since the last count; code and text belong to the first failure."""
-
-    acknowledged: int
-    failed: int
-    code: int = 0
-    text: str = ""
-
-
 class CheckedProducer(ABC):
-    """Base of the producers, for use by one thread; see :class:`sparkapp.dataplane.interface.BatchProducer`."""
+    """Base of the producers, for use by one thread; see :class:`sparkapp.dataplane.interface.BatchProducer`.
 
-    def __init__(self) -> None:
+    :param settings: the client's.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._brokers = settings.get("bootstrap.servers", "")
+        self._largest = int(settings.get("message.max.bytes", 1_000_000))  # librdkafka's default
+        self._refusal: KafkaSparkJobError | None = None
+        """Of a record that the client did not take."""
         self._errors = ClientErrors()
         self._abandoned = False
         self._transactional = False
@@ -97,7 +90,12 @@ class CheckedProducer(ABC):
         try:
             self._produce(OutputBatch.of(batch), topic)
         except ClientFailure as failure:
-            raise self._translated(failure, f"producing to {topic}") from None
+            error = self._translated(failure, f"producing to {topic}")
+            if failure.record is not None and failure.code in CAUSE:
+                error = self._refusal = refused_by_client(
+                    failure.code, f"producing to {topic}", failure.record, limit=self._largest
+                )
+            raise error from None
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, int], *, group_id: str, metadata: str, timeout: float
@@ -122,7 +120,7 @@ class CheckedProducer(ABC):
         deliveries = self._take_deliveries()
         self._look_at_errors()
         self._errors.raise_fenced("flushing")
-        _raise_failed(deliveries, f"{deliveries.failed} records failed, up to {left} are left; the first failure")
+        self._raise_failed(deliveries, f"{deliveries.failed} records failed, up to {left} are left; the first failure")
         if left:
             # librdkafka's count includes events that are not served yet.
             doing = f"up to {left} records are not acknowledged after {timeout:g} s"
@@ -142,7 +140,7 @@ class CheckedProducer(ABC):
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.check`."""
         self._look_at_errors()  # serves the delivery reports, too
         deliveries = self._take_deliveries()
-        _raise_failed(deliveries, f"{deliveries.failed} records failed; the first failure")
+        self._raise_failed(deliveries, f"{deliveries.failed} records failed; the first failure")
 
     def commit_transaction(self, timeout: float) -> bool:
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.commit_transaction`."""
@@ -213,10 +211,25 @@ class CheckedProducer(ABC):
         try:
             # So may a record whose delivery failed before the call.
             deliveries = self._take_deliveries()
-            _raise_failed(deliveries, f"{doing}: {deliveries.failed} records failed; the first failure")
+            self._raise_failed(deliveries, f"{doing}: {deliveries.failed} records failed; the first failure")
         except KafkaSparkJobError as cause:
             return cause
         return TransactionError(f"{doing}: {failure.text} ({KafkaError(failure.code).name()})")
+
+    def _raise_failed(self, deliveries: Deliveries, doing: str) -> None:
+        """Raises the meaning of the first failure, if a delivery failed."""
+        if not deliveries.failed:
+            return
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise RecordRefused(f"{doing}: {refusal.message}", remedy=refusal.remedy)
+        code, text, record = deliveries.code, deliveries.text, deliveries.record
+        if record is not None and code in CAUSE:
+            raise refused_by_broker(code, text, doing, record, brokers=self._brokers)
+        meaning = MEANING.get(code)
+        error = error_of(code, text, doing)
+        # A record that timed out or found no broker was not written; that is all its failure means.
+        raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)
 
     def close(self) -> None:
         """Closes the client, unless a call is stuck in it: closing it then would abort the process.
@@ -276,12 +289,3 @@ class CheckedProducer(ABC):
     @abstractmethod
     def _look_at_errors(self) -> None:
         """Serves the client's callbacks, which add its errors."""
-
-
-def _raise_failed(deliveries: Deliveries, doing: str) -> None:
-    """Raises the meaning of the first failure, if a delivery failed."""
-    if deliveries.failed:
-        meaning = MEANING.get(deliveries.code)
-        error = error_of(deliveries.code, deliveries.text, doing)
-        # A record that timed out or found no broker was not written; that is all its failure means.
-        raise error if meaning not in (None, KafkaUnreachable) else PreCommitFailed(error.message)

@@ -6,8 +6,10 @@ import importlib
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
@@ -16,11 +18,13 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.retained import CheckpointRetainer
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
+from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
     CheckpointMissing,
     CheckpointRefused,
     KafkaSparkJobError,
+    RecordRefused,
     SchemaError,
     SubtaskMissing,
     TransformFailed,
@@ -33,6 +37,7 @@ from sparkapp.model.report import DriverState
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
@@ -61,6 +66,7 @@ class Attempt:
     :param folder: of Spark's query log.
     :param function: the user's transform; None for SQL or no transform.
     :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
+    :param consumer: configuration of the job's consumers.
     :param group_offsets: commits the group's offsets after checkpoints.
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
     """
@@ -74,6 +80,7 @@ class Attempt:
     function: Function | None
     claim: Claim
     control: KafkaTransactionControl
+    consumer: Mapping[str, str]
     enumerator: KafkaSourceEnumerator
     coordinator: CheckpointCoordinator | LocalCoordinator
     group_offsets: OffsetCommitter | GroupMembership
@@ -157,6 +164,8 @@ class Attempt:
         except Exception as error:
             if self.draining.is_set() or _is_last(error):
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
+            if isinstance(error, RecordRefused):
+                raise with_source(error, partial(open_consumer, self.consumer)) from error
             raise
 
     def _end(self, engine: Engine) -> None:

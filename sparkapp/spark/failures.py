@@ -11,8 +11,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from sparkapp.model import errors
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import decode_error, encode_error
-from sparkapp.model.errors import KafkaSparkJobError, SparkDied, TransformFailed
-from sparkapp.model.errors.listed import listed
+from sparkapp.model.errors import KafkaSparkJobError, RecordRefused, SparkDied, TransformFailed
+from sparkapp.source.refused_record import places
 from sparkapp.spark.frames.user_frames import user_error
 
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
@@ -114,18 +114,17 @@ def lost_jvm(error: BaseException) -> bool:
 
 
 def while_reading(error: KafkaSparkJobError, splits: Iterable[KafkaPartitionSplit]) -> KafkaSparkJobError:
-    """Adds the source offsets of the failed checkpoint to a :class:`TransformFailed`: the record is among them."""
+    """Adds the source offsets of the failed checkpoint to an error about a record: the record is among them.
+
+    Those of a :class:`RecordRefused` become part of its message later, by
+    :func:`sparkapp.source.refused_record.with_source`.
+    """
     read = [split for split in splits if split.size]
+    if isinstance(error, RecordRefused):
+        error.reading = tuple(read)
     if not read or not isinstance(error, TransformFailed):
         return error
-    places = [
-        f"{split.partition} offset {split.start}"
-        if split.size == 1
-        else f"{split.partition} offsets {split.start} to {split.stop - 1}"
-        for split in read
-    ]
-    message = f"{error.message}, while it read {listed(places)}"
-    return TransformFailed(message, remedy=error.remedy, detail=error.detail)
+    return TransformFailed(f"{error.message}, while it read {places(read)}", remedy=error.remedy, detail=error.detail)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

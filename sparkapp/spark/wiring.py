@@ -139,8 +139,8 @@ class Wiring:
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
             session=session, folder=folder, function=function, claim=self._claim, control=control,
-            enumerator=enumerator, coordinator=coordinator, group_offsets=group_offsets, retainer=retainer,
-            reporter=self._reporter, progress=self._progress, announcements=announcements,
+            consumer=config, enumerator=enumerator, coordinator=coordinator, group_offsets=group_offsets,
+            retainer=retainer, reporter=self._reporter, progress=self._progress, announcements=announcements,
         )  # fmt: skip
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:

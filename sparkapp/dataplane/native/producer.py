@@ -9,11 +9,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparkapp.clients.security.oauth_token import token_source
+from sparkapp.dataplane.client_errors import ClientFailure, Deliveries
 from sparkapp.dataplane.native import _kafka_arrow, librdkafka
 from sparkapp.dataplane.output_batch import OutputBatch
-from sparkapp.dataplane.producer import SLICE, CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.dataplane.producer import SLICE, CheckedProducer, Step
 from sparkapp.dataplane.settings import producer_settings
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors.refusal import RefusedRecord
 from sparkapp.model.partition import TopicPartition
 
 librdkafka.load()
@@ -31,10 +33,9 @@ class NativeProducer(CheckedProducer):
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        super().__init__()
-        self._bootstrap = config.get("bootstrap.servers", "")
+        settings = {**_STICKY, **producer_settings(config)}
+        super().__init__(settings)
         try:
-            settings = {**_STICKY, **producer_settings(config)}
             self._client = _kafka_arrow.Producer(settings, *token_source(settings))
         except _kafka_arrow.BadConfiguration as refusal:
             raise ConfigurationError(f"Kafka producer: {refusal}") from refusal
@@ -63,8 +64,13 @@ class NativeProducer(CheckedProducer):
                 large |= (column.type in (pa.large_binary(), pa.large_string())) << index
         row = 0
         while row < output.rows:
-            with _failures():
+            try:
                 row = self._client.produce(topic, output.rows, large, row, _millis(SLICE))
+            except _kafka_arrow.Failure as failure:
+                code, text, _ = failure.args
+                record = self._client.refused()
+                refused = None if record is None else RefusedRecord(*record)
+                raise ClientFailure(code, text, record=refused) from None
             if row < output.rows:
                 self._not_yet(f"producing to {topic}")
 
@@ -82,13 +88,14 @@ class NativeProducer(CheckedProducer):
         return self._client.take_statistics()[1]
 
     def _take_deliveries(self) -> Deliveries:
-        return Deliveries(*self._client.take_deliveries())
+        acknowledged, failed, code, text, record = self._client.take_deliveries()
+        return Deliveries(acknowledged, failed, code, text, None if record is None else RefusedRecord(*record))
 
     def _take_sent(self) -> Mapping[int, int]:
         return self._client.take_sent()
 
     def _rejoin(self) -> None:
-        self._client.rejoin(self._bootstrap)
+        self._client.rejoin(self._brokers)
 
     def _look_at_errors(self) -> None:
         for code, text, _ in self._client.take_errors():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +13,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as Position
 
 from sparkapp.clients.security.oauth_token import with_token_callback
+from sparkapp.dataplane.client_errors import ClientFailure, Deliveries
 from sparkapp.dataplane.output_batch import OutputBatch
-from sparkapp.dataplane.producer import CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.dataplane.producer import CheckedProducer, Step
 from sparkapp.dataplane.settings import producer_settings
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors.refusal import KEY_KEPT, RefusedRecord
 from sparkapp.model.partition import TopicPartition
 
 _ROWS_A_POLL = 4096
@@ -28,7 +32,7 @@ class PlainProducer(CheckedProducer):
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        super().__init__()
+        super().__init__(producer_settings(config))
         settings = with_token_callback(producer_settings(config))
         settings["error_cb"] = lambda error: self._errors.add(error.code(), error.str())
         self._throttled = 0
@@ -42,7 +46,7 @@ class PlainProducer(CheckedProducer):
         self._group_metadata: dict[str, object] = {}
         self._acknowledged = 0
         self._failed = 0
-        self._first_failure = (0, "")
+        self._first_failure: tuple[int, str, RefusedRecord | None] = (0, "", None)
         self._partitions: set[TopicPartition] = set()
 
     def take_partitions(self) -> frozenset[TopicPartition]:
@@ -114,8 +118,9 @@ class PlainProducer(CheckedProducer):
                 else:
                     return
         except ClientFailure as failure:
-            self._fail(failure.code, failure.text)
-            raise
+            record = _record(topic, -1, key, value)
+            self._fail(failure.code, failure.text, record)
+            raise ClientFailure(failure.code, failure.text, record=record) from None
 
     def _send_offsets(
         self, offsets: Mapping[TopicPartition, int], group_id: str, metadata: str, seconds: float
@@ -148,16 +153,28 @@ class PlainProducer(CheckedProducer):
         if error is None:
             self._acknowledged += 1
         else:
-            self._fail(error.code(), f"{message.topic()} [{message.partition()}]: {error.str()}")
+            place = message.topic() or "", message.partition() or 0
+            # Which record of a batch is at fault the client does not tell.
+            record = replace(_record(*place, message.key(), message.value()), is_certain=False)
+            self._fail(error.code(), f"{place[0]} [{place[1]}]: {error.str()}", record)
 
-    def _fail(self, code: int, text: str) -> None:
-        if not self._failed:
-            self._first_failure = (code, text)
+    def _fail(self, code: int, text: str, record: RefusedRecord | None = None) -> None:
+        if not self._failed or self._is_cause(code, record):
+            self._first_failure = (code, text, record)
         self._failed += 1
+
+    def _is_cause(self, code: int, record: RefusedRecord | None) -> bool:
+        """Whether a later failure tells more than the first of the same kind: a larger record, or one without a key."""
+        first, _, kept = self._first_failure
+        if record is None or kept is None or code != first:
+            return False
+        return (
+            record.size > kept.size if code == KafkaError.MSG_SIZE_TOO_LARGE else record.key_size < 0 <= kept.key_size
+        )
 
     def _take_deliveries(self) -> Deliveries:
         deliveries = Deliveries(self._acknowledged, self._failed, *self._first_failure)
-        self._acknowledged, self._failed, self._first_failure = 0, 0, (0, "")
+        self._acknowledged, self._failed, self._first_failure = 0, 0, (0, "", None)
         return deliveries
 
     def _take_sent(self) -> Mapping[int, int]:
@@ -208,6 +225,17 @@ def _failures() -> Iterator[None]:
     except KafkaException as failure:
         error: KafkaError = failure.args[0]
         raise ClientFailure(error.code(), error.str(), is_retriable=error.retriable()) from None
+
+
+def _record(topic: str, partition: int, key: bytes | None, value: bytes | None) -> RefusedRecord:
+    return RefusedRecord(
+        topic,
+        partition,
+        None if key is None else key[:KEY_KEPT],
+        -1 if key is None else len(key),
+        -1 if value is None else len(value),
+        zlib.crc32(value or b""),
+    )
 
 
 def _bytes(column: pa.Array[Any] | None, row: int) -> bytes | None:

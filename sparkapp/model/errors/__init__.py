@@ -25,6 +25,8 @@ CheckpointUnusable, CheckpointNotRetained, RestoreRefused, QueryStateMissing and
 :mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
 PreCommitFailed, TransactionLost and StateUncertain, above GroupOffsetsBehind, GroupOffsetsMoved and
 GroupOffsetsMissing.
+
+:mod:`.refusal`: RecordRefused, a PreCommitFailed.
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ from sparkapp.model.errors.kafka import (
     TransactionTimeoutTooLong,
     UndefinedOffset,
 )
+from sparkapp.model.errors.refusal import RecordRefused
 from sparkapp.model.errors.schema import (
     SchemaError,
     SchemaNotFound,
@@ -182,6 +185,7 @@ __all__ = [
     "QueryStateMissing",
     "ReadTimedOut",
     "RecordError",
+    "RecordRefused",
     "ReleaseMismatch",
     "RestoreRefused",
     "SchemaError",

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed
+from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed, RecordRefused
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error, printed
@@ -35,10 +35,8 @@ _SECONDS = 60.0
 _FLUSH_SECONDS = 30.0
 _OVERLAP_SECONDS = 0.2
 """A task keeps its worker busy for this long, so that the other tasks of its round run in other workers."""
-_REMEDY = (
-    "check the brokers of the sink topic, the rights on it and its max.message.bytes. With sink.deliveryGuarantee: None"
-    " refused records are not written again"
-)
+_NOT_AGAIN = "With sink.deliveryGuarantee: None refused records are not written again"
+_REMEDY = f"check the brokers of the sink topic, the rights on it and its max.message.bytes. {_NOT_AGAIN}"
 
 
 def require_delivered(failures: Iterable[str]) -> None:
@@ -51,6 +49,9 @@ def require_delivered(failures: Iterable[str]) -> None:
     if not failure:
         return
     error = original_error(failure)
+    if isinstance(error, RecordRefused):
+        # It may be of a checkpoint that is complete, whose ranges are not known any more.
+        raise PreCommitFailed(error.message, remedy=f"{error.remedy}. {_NOT_AGAIN}")
     raise PreCommitFailed(error.message, remedy=_REMEDY) if type(error) is PreCommitFailed else error
 
 

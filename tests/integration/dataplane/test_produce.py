@@ -11,7 +11,8 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.dataplane.interface import SOURCE_SCHEMA, BatchProducer
-from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, TopicNotFound, TransformError
+from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, RecordRefused, TopicNotFound, TransformError
+from sparkapp.model.errors.refusal import Cause
 from tests.support.kafka import visibility
 from tests.support.native.batch_path import BatchPath, split, table_of, values_of
 
@@ -331,3 +332,58 @@ def _murmur2(data: bytes) -> int:
         value = (value ^ int.from_bytes(rest, "little")) * multiplier & mask
     value = (value ^ value >> 13) * multiplier & mask
     return (value ^ value >> 15) & 0x7FFFFFFF
+
+
+def record_of(refused: pytest.ExceptionInfo[RecordRefused]) -> tuple[Cause, bytes | None, int]:
+    record = refused.value.record
+    assert record is not None
+    return record.cause, record.key, record.value_size
+
+
+def test_the_record_at_fault_is_told_from_others_of_its_batch(path: BatchPath, make_topic: Callable[..., str]) -> None:
+    compacted = make_topic(name="compacted", cleanup_policy="compact")
+    keys = ["a", "b", None, "d"]
+    producer = path.producer(linger_ms="200")
+    producer.produce(
+        pa.record_batch({"value": pa.array(["1", "22", "333", "4444"]), "key": pa.array(keys)}), topic=compacted
+    )
+    with pytest.raises(RecordRefused, match="the broker refuses a record that has no key") as refused:
+        producer.flush(30)
+    assert record_of(refused) == (Cause.KEY, None, 3)
+    assert "cleanup.policy" in refused.value.remedy
+    assert path.bootstrap in refused.value.remedy
+
+    narrow = make_topic(name="narrow", max_message_bytes="5000")
+    producer = path.producer(linger_ms="200")
+    sizes = [10, 20, 6000, 30]
+    producer.produce(pa.record_batch({"value": pa.array(["x" * size for size in sizes])}), topic=narrow)
+    with pytest.raises(
+        RecordRefused, match="the broker refuses a batch whose largest record has 6000 bytes"
+    ) as refused:
+        producer.flush(30)
+    assert record_of(refused) == (Cause.SIZE, None, 6000)
+    assert f"max.message.bytes of topic {narrow}" in refused.value.remedy
+
+    young = make_topic(name="young", message_timestamp_before_max_ms="86400000")
+    times = pa.array([None, None, datetime(2020, 1, 1, tzinfo=UTC), None], pa.timestamp("ms", tz="UTC"))
+    producer = path.producer(linger_ms="200")
+    producer.produce(pa.record_batch({"value": pa.array(["1", "22", "333", "4444"]), "timestamp": times}), topic=young)
+    with pytest.raises(RecordRefused, match="the broker refuses a record for its time") as refused:
+        producer.flush(30)
+    assert refused.value.record is not None
+    assert refused.value.record.is_certain is (path.implementation == "native")
+    if path.implementation == "native":
+        assert record_of(refused) == (Cause.TIME, None, 3)
+    assert "message.timestamp.before.max.ms" in refused.value.remedy
+
+
+@pytest.mark.parametrize("column", [{}, {"timestamp": datetime(2026, 1, 1, tzinfo=UTC)}])
+def test_the_client_says_that_it_refuses_a_record(path: BatchPath, topic: str, column: dict[str, datetime]) -> None:
+    producer = path.producer(message_max_bytes="2000")
+    rows = [{"key": b"k%d" % number, "value": b"x" * (5000 if number == 7 else 10), **column} for number in range(9)]
+    with pytest.raises(
+        RecordRefused, match=r"the client refuses a record of 5002 bytes: its message\.max\.bytes is 2000"
+    ) as refused:
+        producer.produce(pa.RecordBatch.from_pylist(rows), topic=topic)
+    assert record_of(refused) == (Cause.SIZE, b"k7", 5000)
+    assert "message.max.bytes in spec.sink.properties" in refused.value.remedy

@@ -27,6 +27,12 @@ class Report:
     def partition(self) -> int | None:
         return self._partition
 
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return b"v"
+
 
 class Client:
     """Serves reports from its flush, as librdkafka does."""

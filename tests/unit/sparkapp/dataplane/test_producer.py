@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sparkapp.dataplane import producer as checked_producer
+from sparkapp.dataplane.client_errors import ClientFailure, Deliveries
 from sparkapp.dataplane.interface import GivenUp
 from sparkapp.dataplane.output_batch import OutputBatch
-from sparkapp.dataplane.producer import CheckedProducer, ClientFailure, Deliveries, Step
+from sparkapp.dataplane.producer import CheckedProducer, Step
 from sparkapp.model.errors import (
     AuthorizationFailed,
     KafkaSparkJobError,
@@ -30,7 +31,7 @@ class Answers(CheckedProducer):
     """Answers as scripted, call by call; then every call succeeds."""
 
     def __init__(self, *answers: ClientFailure) -> None:
-        super().__init__()
+        super().__init__({})
         self.answers = list(answers)
         self.given: list[float] = []
         self.ended = False

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-enum { OLDEST = 0x01090000 };
+enum { OLDEST = 0x02030000 };
 
 struct rdkafka rdkafka;
 
@@ -29,7 +29,7 @@ const char *rdkafka_load(const char *path) {
     RDKAFKA_FUNCTIONS(RDKAFKA_FIND)
 #undef RDKAFKA_FIND
     if (found.version() < OLDEST) {
-        snprintf(complaint, sizeof complaint, "%s is librdkafka %#x, older than 1.9", path, found.version());
+        snprintf(complaint, sizeof complaint, "%s is librdkafka %#x, older than 2.3", path, found.version());
         return complaint;
     }
     rdkafka = found;

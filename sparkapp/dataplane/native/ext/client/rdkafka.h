@@ -207,6 +207,7 @@ typedef void rd_kafka_throttle_cb(rd_kafka_t *, const char *broker_name, int32_t
     X(void, headers_destroy, (rd_kafka_headers_t *))                                                                 \
     X(rd_kafka_resp_err_t, header_add,                                                                               \
       (rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t))                                          \
+    X(const char *, message_produce_errstr, (const rd_kafka_message_t *))                                            \
     X(rd_kafka_resp_err_t, flush, (rd_kafka_t *, int))                                                               \
     X(rd_kafka_resp_err_t, purge, (rd_kafka_t *, int))                                                               \
     X(rd_kafka_error_t *, init_transactions, (rd_kafka_t *, int))                                                    \

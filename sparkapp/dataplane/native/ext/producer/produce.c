@@ -69,10 +69,7 @@ static int produce_full(rd_kafka_t *rk, const Input *input, int64_t row, rd_kafk
 
 static int produce_row(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes default_topic, int64_t row,
                        Produced *produced) {
-    Bytes name = bytes_at(&input->topic, row);
-    if (name.data == NULL) {
-        name = default_topic;
-    }
+    Bytes name = topic_at(input, row, default_topic);
     rd_kafka_topic_t *rkt = topics_get(topics, rk, name.data, name.size);
     if (rkt == NULL) {
         snprintf(produced->text, sizeof produced->text, "no topic can be named '%.*s'",
@@ -93,14 +90,19 @@ static int produce_row(rd_kafka_t *rk, Topics *topics, const Input *input, Bytes
 static int produce_next(rd_kafka_t *rk, Topics *topics, Run *run, const Input *input, Bytes default_topic,
                         Produced *produced) {
     if (run_is_open(run)) {
+        produced->refused = run_row(run);
         int code = run_produce(run, input, topics_get(topics, rk, default_topic.data, default_topic.size));
         produced->next = run_position(run);
+        if (code != 0 && run_is_open(run)) {
+            produced->refused = run_row(run);
+        }
         return code;
     }
     if (produced->next % RUN_ROWS == 0) {
         partitioner_move_on();
     }
     partitioner_forget();
+    produced->refused = produced->next;
     int code = produce_row(rk, topics, input, default_topic, produced->next, produced);
     if (code == 0) {
         run_sort(run, input, ++produced->next, partitioner_choice());

@@ -126,17 +126,26 @@ static PyObject *producer_produce(Producer *self, PyObject *arguments) {
     }
     Input input;
     Produced produced;
+    FailedRecord refused;
+    const Bytes default_topic = {(const uint8_t *)topic, (size_t)topic_size};
     input_open(&input, rows, self->imported, large);
     Py_BEGIN_ALLOW_THREADS
     produced = produce_rows(self->client.rk, &self->topics, &self->run, &input,
-                            (Bytes){(const uint8_t *)topic, (size_t)topic_size}, first, wait_millis);
+                            default_topic, first, wait_millis);
+    if (produced.code != 0) {
+        Bytes name = topic_at(&input, produced.refused, default_topic);
+        failed_record_keep(&refused, name, -1, bytes_at(&input.key, produced.refused),
+                           bytes_at(&input.value, produced.refused));
+    }
     Py_END_ALLOW_THREADS
     if (produced.code != 0 || produced.next == rows) {
         release_imported(self);
     }
     PyObject *answer;
     if (produced.code != 0) {
-        deliveries_fail(&self->deliveries, produced.code, produced.text); /* flush() must not call it complete */
+        /* flush() must not call it complete */
+        deliveries_fail(&self->deliveries, produced.code, produced.text, &refused);
+        self->refused = refused;
         answer = client_fail(&self->client, produced.code, produced.text, false);
     } else {
         answer = PyLong_FromLongLong(produced.next);
@@ -161,8 +170,8 @@ static PyObject *producer_flush(Producer *self, PyObject *argument) {
     return PyLong_FromLong(left);
 }
 
-PyDoc_STRVAR(take_deliveries_doc, "take_deliveries() -> (acknowledged, failed, code, text)\n\n"
-                                  "Counts since the last call, and the first failure; then reset.");
+PyDoc_STRVAR(take_deliveries_doc, "take_deliveries() -> (acknowledged, failed, code, text, record)\n\n"
+                                  "Counts since the last call, and the first failure with its record; then reset.");
 static PyObject *producer_take_deliveries(Producer *self, PyObject *nothing) {
     if (!client_enter(&self->client)) {
         return NULL;
@@ -182,6 +191,9 @@ static PyObject *producer_take_partitions(Producer *self, PyObject *nothing) {
     client_leave(&self->client);
     return taken;
 }
+
+PyDoc_STRVAR(refused_doc, "refused() -> record\n\nThe record that produce() has last raised Failure for; or None.");
+static PyObject *producer_refused(Producer *self, PyObject *nothing) { return failed_record_take(&self->refused); }
 
 PyDoc_STRVAR(take_sent_doc, "take_sent() -> dict[int, int]\n\n"
                             "Requests of transactions that were sent since the last call, by API key; then reset.");
@@ -227,6 +239,7 @@ static PyMethodDef methods[] = {
     {"flush", (PyCFunction)producer_flush, METH_O, flush_doc},
     {"take_deliveries", (PyCFunction)producer_take_deliveries, METH_NOARGS, take_deliveries_doc},
     {"take_partitions", (PyCFunction)producer_take_partitions, METH_NOARGS, take_partitions_doc},
+    {"refused", (PyCFunction)producer_refused, METH_NOARGS, refused_doc},
     {"take_sent", (PyCFunction)producer_take_sent, METH_NOARGS, take_sent_doc},
     {"take_errors", (PyCFunction)producer_take_errors, METH_NOARGS, take_errors_doc},
     {"rejoin", (PyCFunction)producer_rejoin, METH_O, client_rejoin_doc},

@@ -21,6 +21,7 @@ typedef struct {
     Topics topics;
     Run run; /* of the imported rows */
     Deliveries deliveries; /* written in poll, flush and abort only, hence by a single thread */
+    FailedRecord refused;  /* of the last produce() that failed */
     atomic_long sent[COUNTED]; /* requests since the last take; written by librdkafka's threads */
     struct ArrowArray imported[INPUT_COUNT];
 } Producer;

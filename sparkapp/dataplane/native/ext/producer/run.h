@@ -30,6 +30,7 @@ int run_produce(Run *run, const Input *input, rd_kafka_topic_t *rkt);
 
 static inline bool run_is_open(const Run *run) { return run->next < run->count; }
 static inline int64_t run_position(const Run *run) { return run->first + run->next; }
+static inline int64_t run_row(const Run *run) { return run->first + run->order[run->next]; }
 
 /* Forgets the rows. */
 void run_drop(Run *run);

@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from sparkapp.model.encoding.error_object import MARK, MAX_DETAIL, MAX_MESSAGE, decode_error, encode_error
-from sparkapp.model.errors import KafkaSparkJobError, PreCommitFailed, RecordError, TransformFailed, kinds_of
+from sparkapp.model.errors import (
+    KafkaSparkJobError,
+    PreCommitFailed,
+    RecordError,
+    RecordRefused,
+    TransformFailed,
+    kinds_of,
+)
+from sparkapp.model.errors.refusal import KEY_KEPT, Cause, RefusedRecord
 
 OURS = [kind for kind in kinds_of() if kind.__module__.startswith("sparkapp.model.")]
 
@@ -37,6 +46,29 @@ def test_the_last_error_counts_and_what_is_no_object_does_not() -> None:
     first, last = encode_error(RecordError("first")), encode_error(PreCommitFailed("last"))
     found = decode_error(f"{first}\nDuring handling of the above exception …\n{last}\n{MARK}and {MARK}{{")
     assert type(found) is PreCommitFailed
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k" * KEY_KEPT * 2])
+def test_a_refused_record_crosses_with_its_error(key: bytes | None) -> None:
+    error = RecordRefused("no")
+    error.record = RefusedRecord("t", 3, key, 512, -1, 7, False, Cause.TIME)
+    found = decode_error(encode_error(error))
+    assert isinstance(found, RecordRefused)
+    assert found.record == replace(error.record, key=None if key is None else key[:KEY_KEPT])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [], {}, "record", 7, ["t", 0, "zz", 1, 1, 1, True, "Key"], ["t", 0, None, 1 << 70, 1, 1, True, "Key"],
+        ["t", 0, None, 1.5, 1, 1, True, "Key"], ["t", 0, None, 1, 1, 1, True, "Colour"],
+        [7, 0, None, 1, 1, 1, True, "Key"],
+        ["t", 0, 9, 1, 1, 1, True, "Key"],
+    ],
+)  # fmt: skip
+def test_a_forged_record_is_no_error(row: object) -> None:
+    body = {"kind": "RecordRefused", "message": "x", "record": row}
+    assert decode_error(MARK + json.dumps(body)) is None
 
 
 @pytest.mark.parametrize(
