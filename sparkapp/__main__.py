@@ -136,6 +136,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
     from sparkapp.spark.launch.environment import DriverEnvironment
     from sparkapp.spark.launch.session import close_session, create_core_session, create_session
+    from sparkapp.spark.launch.settings import pods_log
 
     activation: Activation | None = None
     scale: Callable[[], Scale | None] | None = None
@@ -163,6 +164,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         write_report=write_report,
         open_session=partial(open_session, settings, jvm),
         jvm_status=jvm.exit_status,
+        pods_log=pods_log(),
         give_up=_give_up,
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),

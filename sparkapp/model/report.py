@@ -80,6 +80,7 @@ class Report:
     :param parallelism: of the next checkpoint; 0 before the engine runs, and of drivers without a rescale in place.
     :param rescales: whether the attempt can be rescaled in place.
     :param rescaling: the parallelism that the driver was last asked for and changes to; 0 where it was not asked.
+    :param executors_refused: why Kubernetes refuses executors' pods at the moment; empty where it refuses none.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
     """
@@ -115,6 +116,7 @@ class Report:
     parallelism: int = 0
     rescales: bool = False
     rescaling: int = 0
+    executors_refused: str = ""
     engine: str = ""
     engine_message: str = ""
     durability: Durability = Durability.NOT_OBSERVED
@@ -224,6 +226,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             totals_known=body.get("totals_known", body["state"] == DriverState.RUNNING) is True,
             transactions_known=body.get("transactions_known", False) is True,
             rescales=body.get("rescales", False) is True,
+            executors_refused=text_of(body.get("executors_refused", ""))[:MAX_MESSAGE],
             oldest_transaction_time=time_of(body.get("oldest_transaction_time", "")),
             engine=Engine(engine).value if (engine := text_of(body.get("engine", ""))) else "",
             engine_message=text_of(body.get("engine_message", ""))[:MAX_MESSAGE],

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.model.errors import StreamStalled
+from sparkapp.model.errors import ExecutorsFailed, StreamStalled
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.attempt import Attempt, import_pandas
@@ -20,6 +20,7 @@ from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.launch.standby import Activation, await_activation
+from sparkapp.spark.reporting.executor_pods import ExecutorPodsLog
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
@@ -40,6 +41,7 @@ class Driver:
         self._credentials_changed = False
         self._attempt: Attempt | None = None
         self._progress: Progress | None = None
+        self._pods_log: ExecutorPodsLog | None = None
 
     def drain(self) -> None:
         """Stops at the next completed checkpoint; before the first checkpoint, stops the start."""
@@ -69,11 +71,13 @@ class Driver:
                     reporter = Reporter(
                         job_uid=self._job.uid, attempt=self._job.attempt, write=self._environment.write_report
                     )
+                    self._read_pods_log(reporter, stack)
                     self._run_attempt(reporter, stack, session)
             return self._orderly_end()
         except Exception as error:
             LOG.exception("attempt %d failed", self._job.attempt)
-            cause = cause_of(error, self._environment.jvm_status)
+            gave_up = self._pods_log.gave_up if self._pods_log is not None else ""
+            cause = ExecutorsFailed(gave_up) if gave_up else cause_of(error, self._environment.jvm_status)
             return termination_of(cause, job=self._job, checkpoint_id=self._checkpoint_id)
         finally:
             if reporter is not None:
@@ -86,6 +90,12 @@ class Driver:
 
     def _stalled(self, error: StreamStalled) -> None:
         self._environment.give_up(termination_of(error, job=self._job, checkpoint_id=self._checkpoint_id))
+
+    def _read_pods_log(self, reporter: Reporter, stack: ExitStack) -> None:
+        if self._environment.pods_log is not None:
+            self._pods_log = ExecutorPodsLog(self._environment.pods_log, reporter.update)
+            self._pods_log.start()
+            stack.callback(self._pods_log.close)
 
     def _run_attempt(self, reporter: Reporter, stack: ExitStack, session: Future[Spark] | None) -> None:
         """

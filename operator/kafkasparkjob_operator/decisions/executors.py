@@ -11,9 +11,12 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import StatusDraft
+from sparkapp.model.report import Report
 
 GRACE_SECONDS = 30.0
 """Spark replaces a lost executor. A job without any executor for this time reads nothing."""
+PENDING = "ExecutorsPending"
+"""Reason of an attempt with fewer executors than it asks for, where the cause is known or no executor runs."""
 MAX_FAILURE_EVENTS = 20
 """Events of an attempt. Executors that fail at once are replaced every few seconds."""
 _AVAILABLE = ConditionType.EXECUTORS_AVAILABLE
@@ -63,29 +66,58 @@ def _not_expected(draft: StatusDraft) -> None:
     draft.condition(_AVAILABLE, ConditionStatus.UNKNOWN, reason="NotRunning", message=message)
 
 
-def without_executors(draft: StatusDraft, driver: PodView, executors: Sequence[PodView], job: JobKey) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Why an attempt has fewer executors than it asks for.
+
+    :param cause: the last part of a message; empty where nothing is known, or no executor is missing.
+    :param refused: Kubernetes refuses their pods, by the driver's report. Spark asks again until it does not.
+    """
+
+    cause: str = ""
+    refused: bool = False
+
+
+def missing_executors(draft: StatusDraft, executors: Sequence[PodView], report: Report | None) -> Missing:
+    """What refuses or holds up executors: the API server, the scheduler or a kubelet.
+
+    Called after :func:`count_executors`. A refusal that the driver still reports while all executors run is over.
+    """
+    section = draft.section("executors")
+    desired = section.get("desired")
+    if isinstance(desired, int) and section["running"] >= desired:
+        return Missing()
+    refused = report.executors_refused if report is not None else ""
+    cause = f"; Kubernetes refuses executors: {refused}" if refused else ""
+    waiting = [pod for pod in executors if pod.waiting_reason and not pod.finished]
+    if waiting:
+        first = waiting[0]
+        cause += f"; {len(waiting)} executor(s) wait: {first.name}: {first.waiting_reason}: {first.waiting_message}"
+    return Missing(cause=cause, refused=bool(refused))
+
+
+def without_executors(draft: StatusDraft, driver: PodView, missing: Missing, job: JobKey) -> str:
     """The message about a driver that has had no executor for too long, with an event; empty where it has executors.
 
-    Called for a driver that reports to run.
+    Called for a driver that reports to run. A refusal is no short gap, and is shown at once.
     """
     since = draft.since(_AVAILABLE, ConditionStatus.FALSE)
-    if since is None or _seconds_without(draft) < GRACE_SECONDS:
+    if since is None or not (missing.refused or _seconds_without(draft) >= GRACE_SECONDS):
         return ""
     command = f"kubectl logs {driver.name} -n {job.namespace}"
     message = f"attempt {driver.attempt} reads nothing: it has had no executor since {since}" + (
-        executors_waiting(executors) or f"; find the cause in the log of the driver, for instance a quota: {command}"
+        missing.cause or f"; find the cause in the log of the driver: {command}"
     )
-    draft.event(f"executors/{driver.attempt}/{since}", "ExecutorsPending", message, warning=True)
+    draft.event(f"executors/{driver.attempt}/{since}", PENDING, message, warning=True)
     return message
 
 
-def executors_waiting(executors: Sequence[PodView]) -> str:
-    """Why executors do not start, as the scheduler or the kubelet says; empty where all of them start."""
-    waiting = [pod for pod in executors if pod.waiting_reason and not pod.finished]
-    if not waiting:
-        return ""
-    first = waiting[0]
-    return f"; {len(waiting)} executor(s) wait: {first.name}: {first.waiting_reason}: {first.waiting_message}"
+def tell_refusal(draft: StatusDraft, driver: PodView, missing: Missing) -> None:
+    """An event for each refusal of an attempt that is another than the last but for its numbers."""
+    if missing.refused:
+        without_numbers = "".join(each for each in missing.cause if not each.isdigit())
+        message = f"attempt {driver.attempt} has fewer executors than it asks for{missing.cause}"
+        draft.event(f"refused/{driver.attempt}/{without_numbers}", PENDING, message, warning=True)
 
 
 def _seconds_without(draft: StatusDraft) -> float:

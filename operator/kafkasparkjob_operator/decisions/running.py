@@ -14,7 +14,13 @@ from kafkasparkjob_operator.decisions.attempts import (
     spec_of,
     start_reason,
 )
-from kafkasparkjob_operator.decisions.executors import executors_waiting, without_executors
+from kafkasparkjob_operator.decisions.executors import (
+    PENDING,
+    Missing,
+    missing_executors,
+    tell_refusal,
+    without_executors,
+)
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -111,33 +117,32 @@ def show_report(
 
     :param job: for commands. :param current: the attempt runs the resource's current generation.
     """
-    if report is None or report.state is DriverState.STARTING:
+    missing = missing_executors(draft, executors, report)
+    tell_refusal(draft, driver, missing)
+    if report is None or report.state in {DriverState.STARTING, DriverState.RECOVERING}:
         reason, message = "DriverStarting", "the driver checks Kafka and the code, and starts Spark"
-        draft.set_starting(_starting_state(draft), reason=reason, message=message + executors_waiting(executors))
-        return
-    if report.state is DriverState.RECOVERING:
-        message = "the driver settles the transactions of previous attempts"
-        draft.set_starting(_starting_state(draft), reason="Recovering", message=message + executors_waiting(executors))
+        if report is not None and report.state is DriverState.RECOVERING:
+            reason, message = "Recovering", "the driver settles the transactions of previous attempts"
+        reason = PENDING if missing.refused else reason
+        draft.set_starting(_starting_state(draft), reason=reason, message=message + missing.cause)
     elif report.state is DriverState.DRAINING:
         draft.set_state(
             JobState.RUNNING, reason="Draining", message="the driver is stopping and finishes its checkpoint"
         )
     else:
-        _show_running(draft, driver, executors, job=job, current=current)
+        _show_running(draft, driver, missing, job=job, current=current)
 
 
-def _show_running(
-    draft: StatusDraft, driver: PodView, executors: Sequence[PodView], *, job: JobKey, current: bool
-) -> None:
-    message = f"attempt {driver.attempt} runs" + executors_waiting(executors)
+def _show_running(draft: StatusDraft, driver: PodView, missing: Missing, *, job: JobKey, current: bool) -> None:
+    message = f"attempt {driver.attempt} runs{missing.cause}"
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
-    pending = without_executors(draft, driver, executors, job)
+    pending = without_executors(draft, driver, missing, job)
     if draft.previous_state == JobState.RESCALING and not any(event.reason == "Rescaled" for event in draft.events):
         draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"the job runs with parallelism {draft.parallelism}")
     if current and pending:
-        draft.set_state(JobState.RUNNING, reason="ExecutorsPending", message=pending)
+        draft.set_state(JobState.RUNNING, reason=PENDING, message=pending)
     elif current:
-        draft.set_state(JobState.RUNNING, reason="Running", message=message, ready=True)
+        draft.set_state(JobState.RUNNING, reason=PENDING if missing.cause else "Running", message=message, ready=True)
     else:
         draft.set_state(
             JobState.RUNNING,

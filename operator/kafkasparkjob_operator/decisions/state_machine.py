@@ -142,7 +142,7 @@ class _Planner:
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
-            show_rescaling(self.draft, driver, executors, self.rescaling)
+            show_rescaling(self.draft, driver, executors, self.rescaling, report)
         elif self.preparing and self.desired is not None:
             show_preparing(self.draft, self.observation, self.desired)
         elif driver.started:

@@ -5,8 +5,8 @@
 :mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError, ReleaseMismatch and
 CredentialsUnusable; TransformFailed; RecordError.
 
-:mod:`.driver`: SparkDied, StreamStalled, SubtaskDisconnected, SubtaskMissing, ExtensionMissing; VolumeUnusable, above
-VolumeFull.
+:mod:`.driver`: SparkDied, ExecutorsFailed, StreamStalled, SubtaskDisconnected, SubtaskMissing, ExtensionMissing;
+VolumeUnusable, above VolumeFull.
 
 :mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, TlsFailed, AuthenticationFailed, AuthorizationFailed,
 TopicNotFound, TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and
@@ -68,6 +68,7 @@ from sparkapp.model.errors.configuration import (
     TransformFailed,
 )
 from sparkapp.model.errors.driver import (
+    ExecutorsFailed,
     ExtensionMissing,
     SparkDied,
     StreamStalled,
@@ -160,6 +161,7 @@ __all__ = [
     "CommitOutcomeUnknown",
     "ConfigurationError",
     "CredentialsUnusable",
+    "ExecutorsFailed",
     "ExtensionMissing",
     "GroupFull",
     "GroupInUse",

@@ -12,6 +12,19 @@ class SparkDied(KafkaSparkJobError):
     default_remedy = "raise spec.driver.memoryOverhead if signal 9 ended the JVM: that is the container's memory limit"
 
 
+class ExecutorsFailed(KafkaSparkJobError):
+    """Spark ended the application: more executors failed than ``spark.executor.maxNumFailures``, by default in an hour.
+
+    Pods that Kubernetes refuses are not among them.
+    """
+
+    reason = "ExecutorsFailed"
+    default_remedy = (
+        "the events ExecutorFailed name the cause of each: kubectl get events -n NAMESPACE; raise"
+        " spec.executor.memoryOverhead where it is OOMKilled"
+    )
+
+
 class StreamStalled(KafkaSparkJobError):
     """The stream thread made no progress within the limit of its step; the driver ended itself."""
 

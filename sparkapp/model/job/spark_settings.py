@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from sparkapp.model import names
 
+_ALLOCATOR = "spark.kubernetes.allocation.pods.allocator"
+
 FORCED: Mapping[str, str] = {
     # A second copy of a running task.
     "spark.speculation": "false",
@@ -24,6 +26,8 @@ FORCED: Mapping[str, str] = {
     # After a SIGKILL every later executor of the driver would have a place for a single task. The subtasks of the
     # continuous engine need all places at once, so the job would wait for ever; micro-batches would only be slower.
     "spark.kubernetes.allocation.recoveryMode.enabled": "false",
+    # The driver may create pods and nothing that creates them, and it reads the log of this allocator.
+    _ALLOCATOR: "direct",
     # Spark's default. A failed task is retried when it is gone; then the attempt ends and the next attempt decides.
     "spark.task.maxFailures": "4",
     # Workers are forks of the application's daemon and keep their Kafka clients until the executor ends.
@@ -113,6 +117,8 @@ def refusal_of(name: str) -> str:
     """
     if name.startswith(AUTHENTICATION):
         return "Spark's ports always authenticate, with the attempt's own secret"
+    if name == _ALLOCATOR:
+        return "a driver may create executors' pods, and nothing that creates them"
     if name in REFUSED or name.startswith(REFUSED_PREFIXES):
         return "Spark could run a stage or a task twice, or replace the Python workers"
     if name == TIME_ZONE:

@@ -30,6 +30,7 @@ class DriverEnvironment:
     :param give_up: ends the process at once with this termination message; called if the main thread hangs.
     :param jvm_status: waits that number of seconds for the exit status of the driver's JVM; None while it runs, or if
         it is unknown.
+    :param pods_log: file in which Spark has why its executors' pods were refused; None where nobody reads it.
     :param on_completed: called with each completed checkpoint; for benches.
     """
 
@@ -45,4 +46,5 @@ class DriverEnvironment:
     scale: Callable[[], Scale | None] | None = None
     give_up: Callable[[Termination], None] = field(default=lambda _: None)
     jvm_status: Callable[[float], int | None] = field(default=lambda _: None)
+    pods_log: Path | None = None
     on_completed: Callable[[Completed], None] = field(default=lambda _: None)

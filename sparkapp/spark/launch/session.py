@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -68,7 +68,25 @@ def _start_context(settings: Mapping[str, str], jvm: Jvm | None) -> SparkContext
     context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     forget_gateway()
     context.setLogLevel("WARN")
+    if settings["spark.master"].startswith("k8s://"):
+        _count_no_refused_pods(context)
     return context
+
+
+def _count_no_refused_pods(context: SparkContext) -> None:
+    """Has Spark count executors that failed, and no pods that Kubernetes refused: Spark asks for them each second.
+
+    Spark ends the application after some failures, however well the other executors work (SPARK-55075). Its allocator
+    reports a refusal to the manager that counts, and no setting separates the two.
+    """
+    try:
+        backend = context._jsc.sc().schedulerBackend()
+        field = backend.getClass().getDeclaredField("podAllocator")
+        field.setAccessible(True)
+        # Scala's setter; the manager itself still counts the pods that fail.
+        getattr(field.get(backend), "executorPodsLifecycleManager_$eq")(context._jvm.scala.Option.empty())
+    except Py4JJavaError as error:
+        LOG.warning("Spark counts refused pods as failed executors: %s", error.java_exception)
 
 
 def _announce(session: Spark, settings: Mapping[str, str]) -> None:

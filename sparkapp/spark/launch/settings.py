@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         given = json.loads(file.read_text(encoding="utf-8"))
         # The operator refuses these settings; an earlier release passed them on.
         settings |= {name: value for name, value in given.items() if not refusal_of(name)}
+        settings[_DRIVER_OPTIONS] = _joined(f"-Dkafkaspark.log.pods={pods_log()}", given.get(_DRIVER_OPTIONS))
         if settings["spark.master"].startswith("k8s://"):  # a session without executor pods opens no port to others
             settings = {**ENCRYPTED, **settings, **AUTHENTICATED}
     else:
@@ -97,6 +99,11 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     own = {**FORCED, **FIXED, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     own |= FORCED_CONTINUOUS if engine is Engine.CONTINUOUS else {}
     return with_class_archive(with_json_log(settings)) | own
+
+
+def pods_log() -> Path:
+    """The file in which the JVM of this process has why its executors' pods were refused, as lines of JSON."""
+    return Path(tempfile.gettempdir()) / f"kafkaspark-pods-{os.getpid()}.log"
 
 
 def with_json_log(settings: Mapping[str, str]) -> dict[str, str]:

@@ -151,11 +151,15 @@ class SparkAttempt:
         file.write_text(answer["status"]["token"])
         return file
 
-    def start(self, settings: Mapping[str, str], program: str) -> None:
-        """Starts the driver's program, and an executor for each pod that it creates."""
+    def start_driver(self, settings: Mapping[str, str], program: str) -> None:
+        """Starts the driver's program, which finds the settings in a file; its executors do not start."""
         file = self.folder / "settings.json"
         file.write_text(json.dumps(settings))
         self.driver = self._run([sys.executable, "-c", program, str(file)], "driver", {})
+
+    def start(self, settings: Mapping[str, str], program: str) -> None:
+        """Starts the driver's program, and an executor for each pod that it creates."""
+        self.start_driver(settings, program)
         count = int(settings["spark.executor.instances"])
         selector = f"{names.LABEL_JOB}={self.job.name},{names.LABEL_ROLE}={names.ROLE_EXECUTOR}"
 

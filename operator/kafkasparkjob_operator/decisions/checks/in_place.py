@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
-from kafkasparkjob_operator.decisions.executors import executors_waiting
+from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
 from kafkasparkjob_operator.decisions.standby import PREPARING
 from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
@@ -20,6 +20,8 @@ from sparkapp.model.report import DriverState, Report
 
 CONFIRM_SECONDS = 60.0
 """For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
+ROOM_SECONDS = 300.0
+"""For the added subtasks to start. After that the state is that of the present subtasks, and the request stays."""
 REQUESTED = "RescaleRequested"
 """The driver's pod does not have the annotations yet. Kubernetes may refuse them."""
 ASKED = "RescalingInPlace"
@@ -86,7 +88,8 @@ def _asked(
     confirmed = report is not None and report.rescaling == wanted
     if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
         draft.section("attempt")["generation"] = generation
-        rescaled = draft.previous_state == JobState.RESCALING or observation.job.status.get("reason") == REQUESTED
+        before = observation.job.status.get("reason")
+        rescaled = draft.previous_state == JobState.RESCALING or before in {REQUESTED, PENDING}
         if driver.asked_parallelism and rescaled:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
             draft.event(f"rescaled/{driver.attempt}/{generation}", "Rescaled", message)
@@ -94,14 +97,25 @@ def _asked(
     message = f"attempt {driver.attempt} changes its parallelism from {draft.parallelism} to {wanted} in place"
     draft.event(f"rescale/{driver.attempt}/{generation}", "RescaleStarted", message)
     if confirmed:
-        return InPlace(rescaling=wanted)
-    age = (draft.now - driver.asked_at).total_seconds() if driver.asked_at is not None else CONFIRM_SECONDS
-    left = CONFIRM_SECONDS - max(0.0, age)
+        changes = (_left(draft, driver, seconds) for seconds in (GRACE_SECONDS, ROOM_SECONDS))
+        return InPlace(rescaling=wanted, look_again_after=next((left for left in changes if left > 0), None))
+    left = _left(draft, driver, CONFIRM_SECONDS)
     return InPlace(rescaling=wanted, look_again_after=left) if left > 0 else None
 
 
-def show_rescaling(draft: StatusDraft, driver: PodView, executors: list[PodView], wanted: int) -> None:
-    """Writes the state of an attempt that changes its parallelism: it reads and writes with the previous meanwhile."""
+def _left(draft: StatusDraft, driver: PodView, seconds: float) -> float:
+    """What is left of these seconds since the request."""
+    age = (draft.now - driver.asked_at).total_seconds() if driver.asked_at is not None else seconds
+    return seconds - max(0.0, age)
+
+
+def show_rescaling(
+    draft: StatusDraft, driver: PodView, executors: list[PodView], wanted: int, report: Report | None
+) -> None:
+    """Writes the state of an attempt that changes its parallelism: it reads and writes with the previous meanwhile.
+
+    Where there is no room for the executors it is Ready, and stays so: it runs with what fits.
+    """
     if driver.asked_parallelism != wanted:
         message = (
             f"attempt {driver.attempt} runs with parallelism {draft.parallelism}, and the operator asks it to change to"
@@ -109,8 +123,13 @@ def show_rescaling(draft: StatusDraft, driver: PodView, executors: list[PodView]
         )
         draft.set_state(JobState.RUNNING, reason=REQUESTED, message=message)
         return
-    message = (
-        f"attempt {driver.attempt} runs with parallelism {draft.parallelism} and changes to {wanted} in place"
-        f"{executors_waiting(executors)}"
-    )
-    draft.set_state(JobState.RESCALING, reason=ASKED, message=message)
+    missing = missing_executors(draft, executors, report)
+    tell_refusal(draft, driver, missing)
+    message = f"attempt {driver.attempt} runs with parallelism {draft.parallelism} and changes to {wanted} in place"
+    without_cause, waits = (_left(draft, driver, seconds) <= 0 for seconds in (ROOM_SECONDS, GRACE_SECONDS))
+    if not (missing.refused or (missing.cause and waits) or without_cause):
+        draft.set_state(JobState.RESCALING, reason=ASKED, message=message + missing.cause)
+        return
+    message += missing.cause or f"; its subtasks have not started for {ROOM_SECONDS:.0f} s"
+    runs = draft.section("executors")["running"] > 0
+    draft.set_state(JobState.RUNNING, reason=PENDING, message=message, ready=runs)

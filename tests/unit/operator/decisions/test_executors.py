@@ -306,3 +306,66 @@ async def test_a_failure_that_cannot_be_numbered_neither_counts_nor_blocks(opera
     assert operator_fixture.status["executors"]["failed"] == 2
     driver = operator_fixture.kubernetes.objects["Pod", "team", "orders-1-driver"]
     assert "deletionTimestamp" in driver["metadata"]
+
+
+QUOTA = 'pods "orders-1-exec-N" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2'
+
+
+async def test_a_refusal_is_named_at_once_and_the_attempt_runs_with_what_fits(
+    operator_fixture: OperatorFixture,
+) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.kubernetes.add_executor(KEY, 1)
+    operator_fixture.report(1, executors_refused=QUOTA)
+    await operator_fixture.settle()
+    ready = operator_fixture.ready
+    assert (ready["status"], ready["reason"]) == ("True", "ExecutorsPending")
+    assert QUOTA in ready["message"]
+    assert messages(operator_fixture, "ExecutorsPending") == [
+        f"attempt 1 has fewer executors than it asks for; Kubernetes refuses executors: {QUOTA}"
+    ]
+    operator_fixture.report(1, executors_refused=QUOTA.replace("pods=2", "pods=3"))
+    await operator_fixture.settle()
+    assert len(messages(operator_fixture, "ExecutorsPending")) == 1, "the numbers alone are others"
+    operator_fixture.kubernetes.add_executor(KEY, 1, 2)
+    await operator_fixture.settle()
+    assert operator_fixture.ready["reason"] == "Running", "all run: the report is late"
+
+
+@pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.RECOVERING])
+async def test_a_refusal_is_named_while_the_driver_starts(
+    operator_fixture: OperatorFixture, state: DriverState
+) -> None:
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-1-driver")
+    operator_fixture.report(1, state, executors_refused=QUOTA)
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.ready["reason"]) == ("Starting", "ExecutorsPending")
+    assert QUOTA in operator_fixture.status["message"]
+    assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorsPending"]
+
+
+async def test_an_attempt_whose_only_executors_are_refused_is_not_ready_at_once(
+    operator_fixture: OperatorFixture,
+) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.report(1, executors_refused=QUOTA)
+    await operator_fixture.settle()
+    assert (operator_fixture.ready["status"], operator_fixture.ready["reason"]) == ("False", "ExecutorsPending")
+    assert QUOTA in operator_fixture.status["message"]
+
+
+async def test_executors_without_a_node_are_named_although_others_run(operator_fixture: OperatorFixture) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.kubernetes.add_executor(KEY, 1)
+    unschedulable(operator_fixture, 2)
+    await operator_fixture.settle()
+    assert (operator_fixture.ready["status"], operator_fixture.ready["reason"]) == ("True", "ExecutorsPending")
+    assert "Insufficient memory" in operator_fixture.status["message"]
+
+
+async def test_a_refusal_of_a_forged_report_is_a_text_and_no_more(operator_fixture: OperatorFixture) -> None:
+    await operator_fixture.run(1)
+    operator_fixture.report(1, executors_refused="\n\x00" + "x" * 50_000)
+    await operator_fixture.settle()
+    assert len(operator_fixture.status["message"]) < 2000

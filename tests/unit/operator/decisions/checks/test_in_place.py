@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.checks.in_place import CONFIRM_SECONDS
+from kafkasparkjob_operator.decisions.checks.in_place import CONFIRM_SECONDS, ROOM_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
@@ -74,7 +74,7 @@ async def test_the_driver_is_asked_and_the_attempt_stays(rescaling: OperatorFixt
 async def test_the_attempt_is_that_of_the_new_spec_when_it_runs_the_new_parallelism(rescaling: OperatorFixture) -> None:
     await reported(rescaling, rescaling=4)
     rescaling.kubernetes.pod_runs(rescaling.kubernetes.add_executor(KEY, 1))
-    rescaling.wait(10 * CONFIRM_SECONDS)
+    rescaling.wait(4 * CONFIRM_SECONDS)
     await reported(rescaling, rescaling=4)
     assert state(rescaling) == ("Rescaling", "RescalingInPlace"), "it waits for executors and was heard"
     await reported(rescaling, rescaling=4, parallelism=4)
@@ -84,6 +84,35 @@ async def test_the_attempt_is_that_of_the_new_spec_when_it_runs_the_new_parallel
     assert (status["parallelism"], status["attempt"]["id"], status["attempt"]["generation"]) == (4, 1, 2)
     assert {"RescaleStarted", "Rescaled"} <= set(rescaling.kubernetes.events())
     assert status["selector"].endswith("kafkaspark.io/attempt=1")
+
+
+async def test_a_job_without_room_for_more_executors_is_ready_with_those_that_it_has(
+    rescaling: OperatorFixture,
+) -> None:
+    rescaling.kubernetes.add_executor(KEY, 1)
+    await reported(rescaling, rescaling=4, executors_refused="exceeded quota: small")
+    assert state(rescaling) == ("Running", "ExecutorsPending")
+    assert rescaling.ready["status"] == "True"
+    assert "changes to 4 in place; Kubernetes refuses executors: exceeded quota: small" in rescaling.status["message"]
+    assert rescaling.status["parallelism"] == 2
+    assert asked(rescaling) == ("4", "4"), "it grows as soon as there is room"
+    assert not is_stopped(rescaling)
+    await reported(rescaling, rescaling=4, parallelism=4)
+    assert state(rescaling) == ("Running", "Running")
+    assert "Rescaled" in rescaling.kubernetes.events()
+
+
+async def test_a_rescale_that_names_no_cause_has_a_deadline(rescaling: OperatorFixture) -> None:
+    rescaling.kubernetes.add_executor(KEY, 1)
+    await reported(rescaling, rescaling=4)
+    rescaling.wait(ROOM_SECONDS - 1)
+    await reported(rescaling, rescaling=4)
+    assert state(rescaling) == ("Rescaling", "RescalingInPlace")
+    rescaling.wait(2)
+    await reported(rescaling, rescaling=4)
+    assert state(rescaling) == ("Running", "ExecutorsPending")
+    assert rescaling.ready["status"] == "True"
+    assert not is_stopped(rescaling)
 
 
 async def test_up_and_down_and_back_to_the_first_parallelism(running: OperatorFixture) -> None:
