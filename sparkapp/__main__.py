@@ -143,8 +143,11 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     store, retained, pod = _stores(job, options)
     write_report: Callable[[str], None] = _ignore
     if pod is not None:
+        from sparkapp.checkpoint.kubernetes.incarnation import prove_modules
         from sparkapp.checkpoint.kubernetes.own_pod import PodScale
+        from sparkapp.spark.launch.settings import code_directory
 
+        prove_modules(options.job.parent, Path(code_directory()))
         report = ReportWriter(pod.api, namespace=job.namespace, job=job.name, uid=job.uid)
         write_report, scale = report.write, PodScale(pod)
         if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":

@@ -43,6 +43,8 @@ PREPARED_KEY = "prepared"
 JOB_KEY = "job.json"
 SPARK_CONF_KEY = "spark-conf.json"
 """Spark settings that the operator decides, next to :data:`JOB_KEY`: a JSON object of strings."""
+MODULES_KEY = "modules-digest"
+"""Digest of the user's modules when the attempt was started, next to :data:`JOB_KEY`; absent without modules."""
 EXECUTOR_POD_TEMPLATE_KEY = "executor-pod-template.yaml"
 """Pod template of the executors, next to :data:`JOB_KEY`."""
 

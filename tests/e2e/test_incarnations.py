@@ -78,9 +78,9 @@ class Site:
         )
 
     def objects(self, word: str) -> list[dict[str, Any]]:
-        """The modules and the job."""
+        """The modules, which are immutable, and the job."""
         modules = {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE},
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "immutable": True,
             "data": {"tagging.py": FUNCTION.replace("WORD", word)},
         }  # fmt: skip
         job = self.place.resource(

@@ -133,9 +133,11 @@ class PlanRunner:
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
         accounts = ((service_account(job),), (executor_service_account(job),))
         await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
+        code = action.desired.spec.transform.code
+        modules = await self._cluster.get("ConfigMap", job.namespace, code) if code else None
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
-            resource_spec=action.resource_spec, settles=action.settles, code=action.code,
+            resource_spec=action.resource_spec, settles=action.settles, code=action.code, modules=modules,
         )  # fmt: skip
         try:
             record = await self.guard().create(claim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from kafkasparkjob_operator.resources.references import References, references_o
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
+from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 
@@ -76,11 +78,13 @@ def attempt_config_map(
     resource_spec: Mapping[str, Any],
     settles: bool = False,
     code: str = "",
+    modules: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
     :param code: digest of the user's modules; empty where it is unknown.
+    :param modules: the ConfigMap of the user's modules; None where there is none.
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
@@ -106,8 +110,15 @@ def attempt_config_map(
             names.SPARK_CONF_KEY: json.dumps(spark_conf(job, desired, attempt=attempt), indent=1, sort_keys=True),
             names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(template, sort_keys=False),
             RESOURCE_SPEC_KEY: json.dumps(recorded, separators=(",", ":"), sort_keys=True),
+            **({} if modules is None else {names.MODULES_KEY: _digest_of(modules)}),
         },
     }
+
+
+def _digest_of(modules: Mapping[str, Any]) -> str:
+    texts = {name: text.encode() for name, text in (modules.get("data") or {}).items()}
+    others = {name: base64.b64decode(text) for name, text in (modules.get("binaryData") or {}).items()}
+    return digest_of_modules({**texts, **others})
 
 
 def attempt_references(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> References:

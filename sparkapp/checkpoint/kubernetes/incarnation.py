@@ -1,12 +1,13 @@
-"""The proof that description, pod, state and report of a driver belong to one incarnation of the resource (ADR 64).
+"""The proof that description, modules, pod, state and report of a driver belong to one incarnation of the resource.
 
 A recreated resource has the name of the deleted resource, and its objects have the same names. The description is a
-mounted file, so a node may have mounted that of the deleted resource. The API server knows the UIDs.
+mounted file, so a node may have mounted that of the deleted resource. The API server knows the UIDs (ADR 64).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -16,11 +17,16 @@ from sparkapp.checkpoint.kubernetes.own_pod import OwnPod
 from sparkapp.checkpoint.kubernetes.requests import Requests, answer_of
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
+from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.errors import CheckpointError, CheckpointMissing, CheckpointRefused, IncarnationMismatch
 from sparkapp.model.job.spec import Job
 
 _SECONDS = 60.0
 """Retries while the API server does not answer; longer than its restart."""
+_OF_MODULES = (
+    "nothing to do: another attempt starts by itself. If it fails so, too, give the ConfigMap of the modules another"
+    " name. A node keeps the content of an immutable ConfigMap while a pod has it"
+)
 
 
 def prove_incarnation(api: Any, job: Job, *, pod_uid: str) -> OwnPod:
@@ -41,6 +47,27 @@ def prove_incarnation(api: Any, job: Job, *, pod_uid: str) -> OwnPod:
         with suppress(CheckpointMissing):
             ConfigMap(api, namespace=job.namespace, job=job.name, uid=job.uid, name=name(job.name)).read(deadline)
     return pod
+
+
+def prove_modules(described: Path, mounted: Path) -> None:
+    """Compares the user's modules where the node has mounted them with those that the operator found.
+
+    Called by ``sparkapp run`` before it imports them. A node keeps the content of an immutable ConfigMap while a pod
+    has mounted that name. It does so even where the ConfigMap was deleted and created again.
+
+    :param described: folder of the description.
+    :param mounted: folder of the modules.
+    :raises IncarnationMismatch: the modules have other content than when the attempt was started.
+    """
+    try:
+        wanted = (described / names.MODULES_KEY).read_text(encoding="utf-8")
+    except FileNotFoundError:  # no modules, or an earlier operator
+        return
+    files = [file for file in mounted.iterdir() if not file.name.startswith("..")]  # the kubelet's own
+    if digest_of_modules({file.name: file.read_bytes() for file in files}) == wanted:
+        return
+    msg = f"the modules in {mounted} are not those that the ConfigMap had when the attempt was started"
+    raise IncarnationMismatch(msg, remedy=_OF_MODULES)
 
 
 def _proven_pod(api: Any, job: Job, pod_uid: str, deadline: Deadline) -> OwnPod:

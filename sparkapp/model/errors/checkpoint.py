@@ -57,7 +57,7 @@ class CheckpointForeign(CheckpointError):
 
 
 class IncarnationMismatch(CheckpointError):
-    """Description, pod, state and report of a driver do not belong to one incarnation of the resource (ADR 64).
+    """Description, modules, pod, state and report of a driver do not belong together (ADR 64).
 
     The driver has read no record and written nothing. The operator starts another attempt, with objects of its own.
     """

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from sparkapp.model import names
+from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.job.codec import decode_job
 from tests.support.kubernetes.operator_fixture import (
     DRAINED,
@@ -120,3 +121,35 @@ def test_the_names_fit_and_have_the_uid(uid: str) -> None:
         assert len(name) <= names.MAX_OBJECT_NAME
         assert names.is_object_name(name)
     assert len({names.incarnation(one) for one in (UID, NEXT, "")}) == 3
+
+
+MODULES = {"transform": {"python": {"function": "a:b", "configMapRef": {"name": "code"}}}}
+
+
+def put_modules(operator_fixture: OperatorFixture, text: str) -> None:
+    operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "code"] = {
+        "kind": "ConfigMap", "metadata": {"name": "code", "namespace": KEY.namespace}, "data": {"a.py": text},
+    }  # fmt: skip
+
+
+async def test_an_attempt_records_the_modules_of_its_start() -> None:
+    operator_fixture = OperatorFixture(**MODULES)
+    put_modules(operator_fixture, "one")
+    await operator_fixture.run(1)
+    put_modules(operator_fixture, "two")
+    await operator_fixture.settle()
+    operator_fixture.checkpoint(1, 11, drained=True)
+    operator_fixture.driver_ends(1, DRAINED)
+    await operator_fixture.run(2)
+    place = "ConfigMap", KEY.namespace
+    found = [operator_fixture.kubernetes.objects[*place, record_name(number)]["data"] for number in (1, 2)]
+    digests = [digest_of_modules({"a.py": text}) for text in (b"one", b"two")]
+    assert [data[names.MODULES_KEY] for data in found] == digests
+
+
+@pytest.mark.parametrize("spec", [{}, MODULES], ids=["in the image", "not there yet"])
+async def test_without_a_config_map_there_is_nothing_to_compare(spec: dict[str, Any]) -> None:
+    operator_fixture = OperatorFixture(**spec)
+    await operator_fixture.settle()
+    data = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(1)]["data"]
+    assert names.MODULES_KEY not in data

@@ -5,18 +5,24 @@ The real API server: ``tests/integration/kubeapi/test_incarnations.py``.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.config_maps import attempt_config_map
+from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
-from sparkapp.checkpoint.kubernetes.incarnation import prove_incarnation
+from sparkapp.checkpoint.kubernetes.incarnation import prove_incarnation, prove_modules
 from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
 from sparkapp.model import names
 from sparkapp.model.errors import CheckpointForeign, CheckpointRefused, IncarnationMismatch
+from tests.support.kubernetes.operator_fixture import job_body
 from tests.support.kubernetes.state_fixture import job
 
 OWN, OTHER = "uid-of-this-resource", "uid-of-the-deleted-resource"
@@ -157,3 +163,35 @@ def test_a_state_that_no_resource_owns_has_to_be_made_for_this_one() -> None:
     kubernetes.made_for = OTHER
     with pytest.raises(CheckpointForeign, match="belongs to another job"):
         store.read()
+
+
+def mounted_at(folder: Path, files: dict[str, bytes]) -> Path:
+    """As a kubelet mounts a ConfigMap: links into a folder that a change of the ConfigMap replaces."""
+    folder.mkdir()
+    content = folder / "..2026_11_28"
+    content.mkdir()
+    (folder / "..data").symlink_to(content.name)
+    for name, body in files.items():
+        (content / name).write_bytes(body)
+        (folder / name).symlink_to(f"..data/{name}")
+    return folder
+
+
+def test_modules_are_those_that_the_operator_found(tmp_path: Path) -> None:
+    found = {"data": {"a.py": "é = 1", "b.py": ""}, "binaryData": {"c.so": base64.b64encode(b"\xff\x00").decode()}}
+    described = tmp_path / "job"
+    described.mkdir()
+    desired = desired_from_resource(job_body()["spec"], namespace="team", name="orders")
+    identity = JobIdentity("team", "orders", OWN)
+    body = attempt_config_map(identity, desired, attempt=1, generation=1, resource_spec={}, modules=found)
+    (described / names.MODULES_KEY).write_text(body["data"][names.MODULES_KEY], encoding="utf-8")
+    same = {"a.py": "é = 1".encode(), "b.py": b"", "c.so": b"\xff\x00"}
+    prove_modules(described, mounted_at(tmp_path / "same", same))
+    others = [same | {"a.py": b"of the deleted ConfigMap"}, {**same, "d.py": b""}, {"b.py": b"", "c.so": b"\xff\x00"}]
+    for number, files in enumerate(others):
+        with pytest.raises(IncarnationMismatch, match="are not those that the ConfigMap had"):
+            prove_modules(described, mounted_at(tmp_path / f"other-{number}", files))
+
+
+def test_modules_of_an_image_or_of_an_earlier_operator_are_not_compared(tmp_path: Path) -> None:
+    prove_modules(tmp_path, tmp_path / "nothing")
