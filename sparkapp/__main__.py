@@ -145,7 +145,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     if pod is not None:
         from sparkapp.checkpoint.kubernetes.incarnation import prove_modules
         from sparkapp.checkpoint.kubernetes.own_pod import PodScale
-        from sparkapp.spark.launch.settings import code_directory
+        from sparkapp.spark.launch.user_modules import code_directory
 
         prove_modules(options.job.parent, Path(code_directory()))
         report = ReportWriter(pod.api, namespace=job.namespace, job=job.name, uid=job.uid)
