@@ -58,6 +58,8 @@ class Durability(StrEnum):
     """The driver's user may not read all of what decides."""
     REPLICATED = "Replicated"
     """Every partition has two copies at least, and accepts records with two copies in sync only."""
+    ENDS_NOT_PROVEN = "EndsNotProven"
+    """The driver's user may not ask leaders which transactions are open."""
     NOT_REPLICATED = "NotReplicated"
     """One copy can be the only copy."""
 

@@ -1,4 +1,4 @@
-"""Whether one broker's outage can stop or lose the job's transactions: copies and ``min.insync.replicas`` of topics.
+"""Whether one broker's outage can stop or lose the job's transactions: copies and settings of topics, and rights.
 
 A finding is a warning and stops no start: a cluster of one broker is enough to try a job.
 """
@@ -30,8 +30,14 @@ _PAUSE = 0.2
 _OUTAGE = (
     "While the broker of the only copy in sync is away, no transaction can end there."
     " Readers of the partition wait, and the job waits or restarts."
-    " If the broker's disk is lost, committed records and offsets are lost."
+    " If the broker's disk is lost, committed records and offsets are lost"
 )
+_UNPROVEN = (
+    "The driver cannot ask leaders of partitions which transactions are open there."
+    " After a partition was without a leader, the end of a transaction there is not proven"
+)
+_UNKNOWN = "It is unknown how many copies are in sync"
+_WARNINGS = frozenset({Durability.NOT_REPLICATED, Durability.ENDS_NOT_PROVEN})
 
 
 class Cluster(Protocol):
@@ -60,6 +66,19 @@ class Finding(NamedTuple):
     reason: Durability
     message: str = ""
     event: str = ""
+
+
+class _Part(NamedTuple):
+    """Of a finding: what is wrong, its effect as sentences, and commands that remove it."""
+
+    reason: Durability
+    cause: str
+    effect: str
+    commands: str = ""
+
+    @property
+    def message(self) -> str:
+        return f"{self.cause}. {self.effect}" + (f". Fix: {self.commands}" if self.commands else "")
 
 
 def show_durability(job: Job, cluster: Cluster, shown: Shown) -> Future[None]:
@@ -110,28 +129,37 @@ def judge(job: Job, topics: list[str], facts: dict[str, TopicFacts], in_sync: di
 
     :param in_sync: ``min.insync.replicas`` of the topics whose settings the user may read.
     """
-    few = {name: copies for name in topics if 1 in (copies := facts.get(name, TopicFacts()).copies)}
+    known = {name: facts[name] for name in topics if name in facts}
+    few = {name: found.copies for name, found in known.items() if 1 in found.copies}
     alone = [name for name in topics if in_sync.get(name) == "1"]
-    hidden = [name for name in topics if name in facts and not facts[name].copies]
-    unread = [name for name in topics if name in facts and name not in in_sync and name not in hidden]
     causes = [_few_copies(name, copies) for name, copies in few.items()]
     causes += [f"{_IN_SYNC} of topic {name} is 1" for name in alone if name not in few]
+    unread = [name for name, found in known.items() if found.operations is not None and "READ" not in found.operations]
+    parts = []
     if causes:
-        listed = ", ".join(causes)
-        return Finding(
-            Durability.NOT_REPLICATED,
-            f"attempt {job.attempt} found: {listed}. {_OUTAGE} Fix: {'; '.join(_commands(job, few, alone))}",
-            f"one broker's outage can stop or lose transactions: {listed}; see condition TransactionsDurable",
+        parts.append(
+            _Part(Durability.NOT_REPLICATED, ", ".join(causes), _OUTAGE, "; ".join(_commands(job, few, alone)))
         )
-    unknown = [f"topic {name} does not exist yet" for name in topics if name not in facts]
-    missing = [Right("DESCRIBE", "topic", name) for name in hidden]
-    missing += [Right("DESCRIBE_CONFIGS", "topic", name) for name in unread]
-    if missing:
-        listed = ", ".join(f"{right.operation} on topic {right.name}" for right in missing)
-        unknown.append(f"the job's Kafka user lacks {listed}. Fix: {grants(job, missing)}")
-    if unknown:
-        return Finding(Durability.SETTINGS_UNKNOWN, f"copies in sync are unknown: {'; '.join(unknown)}")
-    return Finding(Durability.REPLICATED)
+    if unread:
+        parts.append(_lacking(job, Durability.ENDS_NOT_PROVEN, "READ", unread, _UNPROVEN))
+    hidden = [name for name in known if name not in in_sync and name not in few]
+    if hidden:
+        parts.append(_lacking(job, Durability.SETTINGS_UNKNOWN, "DESCRIBE_CONFIGS", hidden, _UNKNOWN))
+    absent = [f"topic {name} does not exist yet" for name in topics if name not in known]
+    if absent:
+        parts.append(_Part(Durability.SETTINGS_UNKNOWN, ", ".join(absent), _UNKNOWN))
+    if not parts:
+        return Finding(Durability.REPLICATED)
+    warned = "; ".join(part.cause for part in parts if part.reason in _WARNINGS)
+    event = f"an outage of one broker is a risk for transactions, see condition TransactionsDurable: {warned}"
+    message = f"attempt {job.attempt} found: {'; also: '.join(part.message for part in parts)}"
+    return Finding(parts[0].reason, message, event if warned else "")
+
+
+def _lacking(job: Job, reason: Durability, operation: str, topics: list[str], effect: str) -> _Part:
+    rights = [Right(operation, "topic", name) for name in topics]
+    listed = ", ".join(f"{operation} on topic {name}" for name in topics)
+    return _Part(reason, f"the job's Kafka user lacks {listed}", effect, grants(job, rights))
 
 
 def _few_copies(name: str, copies: tuple[int, ...]) -> str:

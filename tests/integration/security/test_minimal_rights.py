@@ -5,6 +5,7 @@ A second user with rights on another prefix can neither fence the first nor read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,13 +22,15 @@ from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import AuthorizationFailed
+from sparkapp.model.event_reason import Durability
 from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
+from sparkapp.spark.preflight.durability import Finding, find_durability
 from tests.integration.security.conftest import MINE
-from tests.support.kafka.acl_guide import REQUIRED, rights_of
+from tests.support.kafka.acl_guide import OPTIONAL, REQUIRED, rights_of
 from tests.support.kafka.end_txn import end_txn
 from tests.support.kafka.secured_broker import Right, grant, revoke
 from tests.support.kafka.tls.broker import USER, TlsBroker
@@ -48,8 +51,8 @@ def granted(tls_broker: TlsBroker) -> Iterator[TlsBroker]:
         revoke(tls_broker.bootstrap, right, admin={})
 
 
-def check(broker: TlsBroker, **source: Any) -> None:
-    """What an attempt of the job of the document checks before it starts Spark."""
+def check(broker: TlsBroker, **source: Any) -> Finding:
+    """What an attempt of the job of the document checks before it starts Spark, and what it then warns of."""
     resource = {
         "kafka": broker.spec("scram-sha-512"),
         "source": source or {"topics": ["orders"]}, "sink": {"topic": "enriched"},
@@ -62,8 +65,47 @@ def check(broker: TlsBroker, **source: Any) -> None:
     try:
         check_rights(job, cluster, config)
         check_kafka(job, cluster)
+        return find_durability(job, cluster)
     finally:
         cluster.close()
+
+
+def named(right: Right) -> str:
+    return f"{right.operation.name} on topic {right.name}"
+
+
+def lacks(broker: TlsBroker) -> list[str]:
+    """The optional rights that the finding names."""
+    message = check(broker).message
+    return [each for each in map(named, rights_of(OPTIONAL)) if re.search(rf"{each}(?=[,.])", message)]
+
+
+def test_without_the_optional_rights_the_job_starts_and_each_is_named(granted: TlsBroker) -> None:
+    found = check(granted)
+    # The broker's only copy of a topic that may be described is named first.
+    assert found.reason is Durability.NOT_REPLICATED
+    reads = [named(right) for right in rights_of(OPTIONAL) if right.operation is AclOperation.READ]
+    assert found.event.endswith(f"; the job's Kafka user lacks {', '.join(reads)}")
+
+
+def test_the_optional_rights_are_enough_and_each_is_needed(granted: TlsBroker) -> None:
+    optional = rights_of(OPTIONAL)
+    grant(granted.bootstrap, *optional, admin={})
+    left = list(optional)
+    try:
+        assert lacks(granted) == []
+        assert "topic enriched has one copy, topic orders-dlq has one copy" in check(granted).message
+        for right in optional:
+            revoke(granted.bootstrap, right, admin={})
+            left.remove(right)
+            # A topic with one copy is warned of whatever its settings are.
+            expected = [right] if right.operation is AclOperation.READ else []
+            assert lacks(granted) == [named(each) for each in expected]
+            grant(granted.bootstrap, right, admin={})
+            left.append(right)
+    finally:
+        for right in left:
+            revoke(granted.bootstrap, right, admin={})
 
 
 def test_the_printed_rights_are_enough(granted: TlsBroker) -> None:

@@ -14,6 +14,8 @@ from tests.support.kafka.secured_broker import Right
 GUIDE = Path(__file__).resolve().parents[3] / "docs/kafka-acls.md"
 REQUIRED = ("Every job", "`deliveryGuarantee: ExactlyOnce`", "`onRecordError: DeadLetter`")
 """The sections of a job that uses everything."""
+OPTIONAL = "Outages of brokers"
+"""The section of rights without which a job runs and warns."""
 
 
 def rights_of(section: str) -> list[Right]:
@@ -29,7 +31,7 @@ def rights_of(section: str) -> list[Right]:
             Right(
                 {"--topic": ResourceType.TOPIC, "--group": ResourceType.GROUP}.get(kind, ResourceType.TRANSACTIONAL_ID),
                 options[kind],
-                AclOperation[options["--operation"].upper()],
+                AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", options["--operation"]).upper()],
                 prefixed=options.get("--resource-pattern-type") == "prefixed",
             )
         )

@@ -18,6 +18,7 @@ _INTERVAL_SECONDS = 10
 _DURABLE = {
     Durability.REPLICATED: ConditionStatus.TRUE,
     Durability.NOT_REPLICATED: ConditionStatus.FALSE,
+    Durability.ENDS_NOT_PROVEN: ConditionStatus.FALSE,
     Durability.SETTINGS_UNKNOWN: ConditionStatus.UNKNOWN,
 }
 

@@ -149,6 +149,7 @@ async def test_copies_that_one_outage_can_stop_are_a_condition_and_nothing_else(
     ("found", "status", "afterwards"),
     [
         (Durability.NOT_REPLICATED, "False", ("False", "NotReplicated")),
+        (Durability.ENDS_NOT_PROVEN, "False", ("False", "EndsNotProven")),
         (Durability.REPLICATED, "True", ("Unknown", "NotObserved")),
         (Durability.SETTINGS_UNKNOWN, "Unknown", ("Unknown", "NotObserved")),
     ],
