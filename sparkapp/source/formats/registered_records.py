@@ -16,6 +16,15 @@ from sparkapp.model.errors import SchemaNotFound, SchemaUnusable
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 HEAD = 5
+"""Bytes of the frame: a zero byte and the schema's id, before the data."""
+_LIKE = (
+    (b"Obj\x01", "an Avro file"),
+    (b"\xc3\x01", "Avro's encoding of single objects"),
+    (b"{", "JSON"),
+    (b"[", "JSON"),
+    (b'"', "JSON"),
+)
+"""First bytes of what else a record may be."""
 _MAX_ERROR = 500
 REFUSED_SECONDS = 10.0
 """A schema that the registry does not have, or that cannot be used, is requested again after this time. A schema is
@@ -81,11 +90,11 @@ class RegisteredDecoder(ABC):
         return self._column(records, errors), errors
 
     def _read(self, value: bytes) -> Any:
-        # Ids are signed, and positive. A registry of Java answers a greater number as an unknown path.
-        if len(value) < HEAD or value[0] != 0 or value[1] > 0x7F:
-            msg = f"it does not begin with a zero byte and a schema id, but with {value[:HEAD].hex() or 'nothing'}"
+        schema_id = schema_id_of(value)
+        if schema_id is None:
+            start = f"{value[:HEAD].hex() or 'nothing'}{look_of(value)}"
+            msg = f"it does not begin with a zero byte and a schema id, but with {start}"
             raise BadRecord(msg)
-        schema_id = int.from_bytes(value[1:HEAD], "big")
         read = self._read_by(schema_id)
         try:
             return read(value)
@@ -133,6 +142,30 @@ class RegisteredDecoder(ABC):
                     records[index] = None
                     errors[index] = str(BadRecord(f"it does not fit its column: {error}"))
             return pa.array(records, self._raw_type).cast(self.type)
+
+
+def schema_id_of(value: bytes) -> int | None:
+    """The schema id in the frame of a value; None without a frame.
+
+    Ids are signed, and positive: a registry of Java answers a greater number as an unknown path.
+    """
+    if len(value) < HEAD or value[0] != 0 or value[1] > 0x7F:
+        return None
+    return int.from_bytes(value[1:HEAD], "big")
+
+
+def look_of(value: bytes) -> str:
+    """What a value without a frame looks like, for the error's text; empty if that is not known."""
+    start = value[:64].lstrip()
+    return next((f", which looks like {kind}" for first, kind in _LIKE if start.startswith(first)), "")
+
+
+def framed_error(side: str) -> tuple[str, str]:
+    """The error of a value in JSON that has a frame: the texts before and behind the schema id.
+
+    Both parsers of JSON have it, and Spark's is an expression.
+    """
+    return f"the {side} is framed by a schema registry, so it is not JSON alone (schema id ", ")"
 
 
 def _refusing(text: str) -> Read:

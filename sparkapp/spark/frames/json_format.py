@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.source.formats.registered_records import HEAD, framed_error
 from sparkapp.spark.frames.record_policy import error_column
 
 _CORRUPT = "_kafkaspark_corrupt"
@@ -35,13 +36,22 @@ def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
         bad = bad | parsed[_CORRUPT].isNotNull()
         value = parsed.dropFields(_CORRUPT)
     shown = schema if len(schema) <= _SHOWN else f"{schema[:_SHOWN]}…"
-    error = f.when(f.col(side).isNotNull() & bad, f.lit(f"the {side} is not JSON that fits the schema {shown!r}"))
+    not_json = f.lit(f"the {side} is not JSON that fits the schema {shown!r}")
+    error = f.when(f.col(side).isNotNull() & bad, f.coalesce(_framed(side), not_json))
     return (
         records.withColumn(f"_parsed_{side}", f.from_json(f.col(side).cast("string"), wanted, _OPTIONS))
         .withColumn(error_column(side), error)
         .withColumn(side, value)
         .drop(f"_parsed_{side}")
     )
+
+
+def _framed(side: str) -> Column:
+    """The error where a value has the frame of :mod:`sparkapp.source.formats.registered_records`, else null."""
+    head = f.hex(f.substring(side, 1, HEAD))
+    before, behind = framed_error(side)
+    schema_id = f.conv(f.substring(head, 3, 8), 16, 10)
+    return f.when(head.rlike("^00[0-7].{7}$"), f.concat(f.lit(before), schema_id, f.lit(behind)))
 
 
 def _type_of(records: DataFrame, side: str, schema: str) -> DataType:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
 from sparkapp.spark.frames.json_format import parse_json
 from sparkapp.spark.frames.record_policy import error_column
-from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, LIMITS
+from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, FRAMED, LIMITS
 from tests.support.jobs.local_job import QUICK_JVM
 
 pytestmark = pytest.mark.spark
@@ -70,6 +70,19 @@ def test_the_corpus_is_what_spark_says(spark: SparkSession) -> None:
         FRACTIONS, read_by_spark(spark, [value for value, _ in FRACTIONS], COLUMNS), strict=True
     ):
         assert found is not None, (value, text)  # the text itself is a matter of the Java release
+
+
+def test_both_engines_name_a_registrys_frame(spark: SparkSession) -> None:
+    values = [value for value, _ in FRAMED]
+    rows = [(number, bytearray(value)) for number, value in enumerate(values)]
+    for side in ("key", "value"):
+        frame = spark.createDataFrame(rows, f"number INT, {side} BINARY").coalesce(1)
+        found = {row["number"]: row[error_column(side)] for row in parse_json(frame, side, COLUMNS).collect()}
+        _, ours = JsonDecoder(COLUMNS, side).decode(pa.array(values, pa.binary()))
+        assert [found[number] for number in range(len(values))] == ours.to_pylist()
+        for text, (value, schema_id) in zip(ours.to_pylist(), FRAMED, strict=True):
+            says = f"the {side} is framed by a schema registry, so it is not JSON alone (schema id {schema_id})"
+            assert (text == says) is (schema_id is not None), value
 
 
 NAMES = ["i", "s", "d", "b", "h", "n", "o", "t", "l", "x", "a", "c", "e", "a b", "ü", "I", "i_2", "z", ""]

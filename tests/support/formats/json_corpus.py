@@ -265,3 +265,19 @@ FRACTIONS: tuple[tuple[bytes, str], ...] = (
     (b'{"s":[1.5e3]}', "[1500.0]"),
 )
 """Numbers with a fraction in a STRING, and the text that Spark on Java 17 gives; the continuous engine refuses them."""
+
+FRAMED: tuple[tuple[bytes, int | None], ...] = (
+    (b'\x00\x00\x00\x00\x07{"i":1}', 7),
+    (b'\x00\x00\x01\x86\xa0 {"i":1}', 100_000),
+    (b'\x00\x7f\xff\xff\xff{"i":1}', (1 << 31) - 1),
+    (b"\x00\x00\x00\x00\x07\x02\x06abc", 7),
+    (b"\x00\x00\x00\x00\x07", 7),
+    (b"\x00\x0a\x0d\x22\x5c{}", 0x0A0D225C),
+    (b'\x00\x80\x00\x00\x07{"i":1}', None),
+    (b"\x00\x00\x00\x07", None),
+    (b'\x01\x00\x00\x00\x07{"i":1}', None),
+    (b'00000007{"i":1}', None),
+    (b'{"i":1}', None),
+    (b"", None),
+)
+"""Values and the schema id of the registry's frame that they begin with."""

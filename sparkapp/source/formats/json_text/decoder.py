@@ -19,6 +19,7 @@ import pyarrow.json
 from sparkapp.model.encoding.json_columns import JsonType, Kind, columns_of
 from sparkapp.source.formats.json_text.record import DoesNotFit, FractionAsText, read_record
 from sparkapp.source.formats.json_text.tokens import MAX_DEPTH, MAX_NAME, MAX_NUMBER, NotJson
+from sparkapp.source.formats.registered_records import framed_error, schema_id_of
 
 _TYPES = {
     Kind.BOOLEAN: pa.bool_(), Kind.TINYINT: pa.int8(), Kind.SMALLINT: pa.int16(), Kind.INT: pa.int32(),
@@ -52,6 +53,7 @@ class JsonDecoder:
         """Arrow type of the decoded column, a struct."""
         shown = schema if len(schema) <= _SHOWN else f"{schema[:_SHOWN]}…"
         self._not_json = f"the {side} is not JSON that fits the schema {shown!r}"
+        self._framed = framed_error(side)
         self._fraction = (
             f"the {side} has a number with a fraction or an exponent in a column of STRING: declare DOUBLE, or set"
             " spec.engine: MicroBatch"
@@ -122,7 +124,8 @@ class JsonDecoder:
             try:
                 record = read_record(value, self._columns)
             except (NotJson, DoesNotFit):
-                error = self._not_json
+                schema_id = schema_id_of(value)
+                error = self._not_json if schema_id is None else str(schema_id).join(self._framed)
             except FractionAsText:
                 error = self._fraction
             records.append(record)

@@ -94,6 +94,21 @@ def test_what_is_not_a_record_is_an_error_and_its_neighbours_are_not(server: Reg
         assert "\n" not in text
 
 
+@pytest.mark.parametrize(
+    ("value", "look"),
+    [
+        (b'{"id": 7}', "7b22696422, which looks like JSON"), (b' \n["x"]', "200a5b2278, which looks like JSON"),
+        (b"Obj\x01\x04", "4f626a0104, which looks like an Avro file"),
+        (b"\xc3\x01" + b"8" * 9, "c301383838, which looks like Avro's encoding of single objects"), (b"\x02a", "0261"),
+        (b"", "nothing"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_a_record_without_a_frame_looks_like(server: RegistryServer, value: bytes, look: str) -> None:
+    _, errors = decode(server, ONE, value)
+    assert errors == [f"it does not begin with a zero byte and a schema id, but with {look}"]
+
+
 def test_an_id_that_no_registry_gives_is_an_error_of_its_record_without_a_request(server: RegistryServer) -> None:
     number = server.register("s", ONE)
     ids = [1 << 31, (1 << 32) - 1, (1 << 31) - 1, number]

@@ -12,7 +12,7 @@ import pytest
 
 from sparkapp.source.formats.json_text import decoder as module
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
-from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, LIMITS
+from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, FRAMED, LIMITS
 
 
 def decoded(*values: bytes | None, schema: str = COLUMNS) -> list[dict[str, Any] | str | None]:
@@ -109,3 +109,10 @@ def test_a_part_of_a_larger_array_is_read() -> None:
     values = pa.array([b"no", b'{"i":1}', None, b'{"i":2}'], pa.binary()).slice(1)
     records, errors = JsonDecoder("i INT", "value").decode(values)
     assert (records.to_pylist(), errors.null_count) == ([{"i": 1}, None, {"i": 2}], 3)
+
+
+@pytest.mark.parametrize(("value", "schema_id"), FRAMED, ids=repr)
+def test_a_registrys_frame_is_named_by_the_error(value: bytes, schema_id: int | None) -> None:
+    _, errors = JsonDecoder(COLUMNS, "key").decode(pa.array([value], pa.binary()))
+    says = f"the key is framed by a schema registry, so it is not JSON alone (schema id {schema_id})"
+    assert (errors.to_pylist() == [says]) is (schema_id is not None)
