@@ -57,7 +57,7 @@ from tests.support.protocol.subtask_process import MODULUS, SILENT, TRANSFORM, S
 from tests.support.protocol.tasks import Names
 
 UID = "uid-of-the-story"
-_MOST_STARTS = 20
+_PRODUCE_SECONDS = 120.0
 _COMMIT_MILLIS, _RECORD_MILLIS = 20, 200
 """Of the local pace."""
 _NO_LIMIT = Source(topics=("",), group_id="").max_offsets_per_checkpoint
@@ -102,6 +102,7 @@ class Story:
     :param patience: seconds that a task waits for the brokers before it fails, from the next attempt on.
     :param opens_ahead: see :class:`AttemptRun`.
     :param properties: of the sink, from the next attempt on.
+    :param most_starts: until the end of the source, once nothing more happens.
     :param engine: of the next attempt.
     :param local_pace: of the next attempt, if its engine is the continuous one.
     """
@@ -136,6 +137,7 @@ class Story:
     patience: float = 30.0
     opens_ahead: bool = False
     properties: dict[str, str] = field(default_factory=dict)
+    most_starts: int = 20
     engine: Engine = Engine.MICRO_BATCH
     local_pace: bool = False
     recovery: Recovery | None = None
@@ -207,7 +209,7 @@ class Story:
                 self._silent.add(number)
             self._partitions[partition].append(number)
             self._producer.produce(self.source, str(number), SILENT if is_silent else None, partition=partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(_PRODUCE_SECONDS) == 0
         self._produced += count
 
     def start(self, parallelism: int, pool_size: int = 2, stop: Stop | None = None, *, stepwise: bool = True) -> None:
@@ -520,7 +522,7 @@ class Story:
         while (run := self._run) is None or patiently(lambda run=run: run.lag):
             if run is None:
                 starts += 1
-                assert starts <= _MOST_STARTS, f"no attempt gets through: {self.history}"
+                assert starts <= self.most_starts, f"no attempt gets through: {self.history}"
                 self.start(parallelism)
             else:
                 self.checkpoint()
