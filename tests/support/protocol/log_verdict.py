@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as WirePartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
+from sparkapp.clients.deadline import Deadline
 from tests.support.kafka.partition_log import PartitionLog, group_offsets, offset_key, read_log
 from tests.support.kafka.three_brokers import GROUPS, Ensemble
 from tests.support.protocol.story import Story
 
-_SECONDS = 20
+_SECONDS = 60
 
 
 def logs_of(ensemble: Ensemble, topic: str) -> dict[int, PartitionLog]:
     """Of each partition, its leader's."""
-    admin = AdminClient({"bootstrap.servers": ensemble.bootstrap})
-    partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
-    return {number: read_log(ensemble.data_of(one.leader) / f"{topic}-{number}") for number, one in partitions.items()}
+    leaders = _leaders_of(ensemble, topic)
+    return {number: read_log(ensemble.data_of(node) / f"{topic}-{number}") for number, node in leaders.items()}
+
+
+def _leaders_of(ensemble: Ensemble, topic: str) -> dict[int, int]:
+    deadline = Deadline.after(_SECONDS)
+    while True:
+        asked = AdminClient({"bootstrap.servers": ensemble.bootstrap})
+        partitions = asked.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+        if partitions and all(one.leader >= 0 for one in partitions.values()):
+            return {number: one.leader for number, one in partitions.items()}
+        assert not deadline.expired, f"{topic} has partitions without a leader"
+        time.sleep(deadline.bound(0.2))
 
 
 def open_producers(ensemble: Ensemble, topics: Iterable[str]) -> dict[tuple[str, int], list[int]]:
@@ -29,8 +43,7 @@ def open_producers(ensemble: Ensemble, topics: Iterable[str]) -> dict[tuple[str,
     admin = AdminClient({"bootstrap.servers": ensemble.bootstrap})
     metadata = admin.list_topics(timeout=_SECONDS).topics
     wanted = [WirePartition(topic, number) for topic in topics for number in metadata[topic].partitions]
-    with closing(KafkaAdminClient(bootstrap_servers=ensemble.bootstrap.split(","))) as asked:
-        found = asked.describe_producers(wanted)
+    found = _described(ensemble, wanted)
     still_open = {
         (partition.topic, partition.partition): [
             each.producer_id for each in state.active_producers if each.current_transaction_start_offset >= 0
@@ -38,6 +51,19 @@ def open_producers(ensemble: Ensemble, topics: Iterable[str]) -> dict[tuple[str,
         for partition, state in found.items()
     }
     return {partition: producers for partition, producers in still_open.items() if producers}
+
+
+def _described(ensemble: Ensemble, partitions: list[WirePartition]) -> Any:
+    """The answers of the leaders. A broker that has just started does not know them yet."""
+    deadline = Deadline.after(_SECONDS)
+    while True:
+        try:
+            with closing(KafkaAdminClient(bootstrap_servers=ensemble.bootstrap.split(","))) as asked:
+                return asked.describe_producers(partitions)
+        except KafkaError:
+            if deadline.expired:
+                raise
+            time.sleep(deadline.bound(0.2))
 
 
 def verdict_of(ensemble: Ensemble, story: Story) -> str:
