@@ -63,8 +63,8 @@ def prove_modules(described: Path, mounted: Path) -> None:
         wanted = (described / names.MODULES_KEY).read_text(encoding="utf-8")
     except FileNotFoundError:  # no modules, or an earlier operator
         return
-    files = [file for file in mounted.iterdir() if not file.name.startswith("..")]  # the kubelet's own
-    if digest_of_modules({file.name: file.read_bytes() for file in files}) == wanted:
+    # The kubelet's own entries are folders.
+    if digest_of_modules({file.name: file.read_bytes() for file in mounted.iterdir() if file.is_file()}) == wanted:
         return
     msg = f"the modules in {mounted} are not those that the ConfigMap had when the attempt was started"
     raise IncarnationMismatch(msg, remedy=_OF_MODULES)
