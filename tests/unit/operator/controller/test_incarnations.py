@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from kafkasparkjob_operator.decisions.standby import STANDBY_AFTER_SECONDS
 from sparkapp.model import names
 from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.job.codec import decode_job
+from tests.support.fakes.kubernetes import GONE_BY, GRACE_SECONDS
 from tests.support.kubernetes.operator_fixture import (
     DRAINED,
     KEY,
@@ -26,11 +28,16 @@ from tests.support.kubernetes.operator_fixture import (
 NEXT = "uid-of-the-next-resource"
 
 
-def recreated(operator_fixture: OperatorFixture, **spec: Any) -> None:
-    """Deletes the resource with all that it owns, and creates it again with another UID."""
+def recreated(operator_fixture: OperatorFixture, *, stay: frozenset[str] = frozenset(), **spec: Any) -> None:
+    """Deletes the resource with all that it owns, and creates it again with another UID.
+
+    :param stay: kinds that Kubernetes has not collected yet; pods are being deleted.
+    """
     kubernetes = operator_fixture.kubernetes
-    for place in [place for place in kubernetes.objects if place[0] not in {"Event", names.KIND}]:
+    for place in [place for place in kubernetes.objects if place[0] not in {"Event", names.KIND, *stay}]:
         kubernetes.remove(place)
+    for pod in kubernetes.pods(KEY, names.ROLE_DRIVER):
+        pod["metadata"] |= {"deletionTimestamp": GONE_BY, "deletionGracePeriodSeconds": GRACE_SECONDS}
     body = job_body(**spec)
     body["metadata"]["uid"] = NEXT
     kubernetes.remove((names.KIND, KEY.namespace, KEY.name))
@@ -153,3 +160,56 @@ async def test_without_a_config_map_there_is_nothing_to_compare(spec: dict[str, 
     await operator_fixture.settle()
     data = operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(1)]["data"]
     assert names.MODULES_KEY not in data
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["operator runs", "operator was away"])
+@pytest.mark.parametrize("spec", [{}, {"restartPolicy": {"successor": "Standby"}}], ids=["alone", "with a standby"])
+async def test_the_next_resource_waits_until_the_pods_of_the_deleted_are_gone(
+    spec: dict[str, Any], restarted: bool
+) -> None:
+    operator_fixture = OperatorFixture(**spec)
+    await operator_fixture.run(1)
+    operator_fixture.wait(STANDBY_AFTER_SECONDS + 1)
+    operator_fixture.report(1, checkpoint_id=10)
+    await operator_fixture.settle()
+    before = list(operator_fixture.kubernetes.driver_attempts)
+    assert before == ([1, 2] if spec else [1])
+
+    recreated(operator_fixture, stay=frozenset({"Pod"}), **spec)
+    if restarted:
+        operator_fixture.restart_operator()
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == before
+    assert operator_fixture.status["reason"] == "WaitingForPods"
+    for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_DRIVER):
+        assert pod["metadata"]["annotations"].get(names.ANNOTATION_TURN) != names.TURN_GIVEN
+        operator_fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [*before, 1]
+    assert operator_fixture.status["attempt"]["id"] == 1
+
+
+async def test_a_suspended_resource_takes_nothing_over_when_it_resumes() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run(1)
+    recreated(operator_fixture, suspend=True)
+    await operator_fixture.settle()
+    assert (operator_fixture.drivers, operator_fixture.status["state"]) == ([], "Suspended")
+    operator_fixture.kubernetes.edit_job(KEY, suspend=False)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 1
+    place = "ConfigMap", KEY.namespace, names.attempt_config_map(KEY.name, NEXT, 1)
+    assert decode_job(operator_fixture.kubernetes.objects[place]["data"][names.JOB_KEY]).uid == NEXT
+
+
+async def test_state_and_report_that_are_not_collected_yet_are_waited_for() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run(1)
+    recreated(operator_fixture, stay=frozenset({"ConfigMap"}))
+    await operator_fixture.settle_or_refused()
+    assert (operator_fixture.drivers, operator_fixture.status["reason"]) == ([], "AwaitingCollection")
+    for place in [place for place in operator_fixture.kubernetes.objects if place[0] == "ConfigMap"]:
+        operator_fixture.kubernetes.remove(place)
+    await operator_fixture.settle()
+    assert operator_fixture.status["attempt"]["id"] == 1
+    assert "checkpoint" not in operator_fixture.status
