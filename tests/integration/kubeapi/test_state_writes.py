@@ -128,9 +128,7 @@ def test_an_answer_that_was_lost_to_another_writer_is_a_conflict(
     store = state_fixture.store(behind)
     found = store.read()
     proxy.spoil("PATCH", Spoil.LOSE)
-    monkeypatch.setattr(
-        "sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.write("claimed")
-    )
+    monkeypatch.setattr("sparkapp.checkpoint.kubernetes.requests.time.sleep", lambda _: state_fixture.write("claimed"))
     with pytest.raises(CheckpointConflict):
         store.write(TEXT, expected=found.version)
     assert store.read().text == "claimed"
@@ -188,9 +186,7 @@ def test_a_refusal_after_a_lost_answer_and_another_writer_is_a_conflict(
     store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", Spoil.LOSE, Refuse(403, "forbidden"))
-    monkeypatch.setattr(
-        "sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.write("claimed")
-    )
+    monkeypatch.setattr("sparkapp.checkpoint.kubernetes.requests.time.sleep", lambda _: state_fixture.write("claimed"))
     with pytest.raises(CheckpointConflict):
         store.write(TEXT, expected=version)
 
@@ -201,7 +197,7 @@ def test_a_document_that_is_deleted_after_a_lost_answer_is_gone(
     store = state_fixture.store(behind)
     version = store.read().version
     proxy.spoil("PATCH", Spoil.LOSE)
-    monkeypatch.setattr("sparkapp.checkpoint.kubernetes.config_map.time.sleep", lambda _: state_fixture.delete())
+    monkeypatch.setattr("sparkapp.checkpoint.kubernetes.requests.time.sleep", lambda _: state_fixture.delete())
     with pytest.raises(CheckpointMissing):
         store.write(TEXT, expected=version)
 
