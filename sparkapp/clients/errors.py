@@ -199,7 +199,7 @@ def _refusal(cause: Cause, record: RefusedRecord, brokers: str) -> tuple[str, st
             f"a batch whose largest record has {record.size} bytes",
             f"raise max.message.bytes of topic {topic}: {alter} --add-config max.message.bytes="
             f"{record.size + _OVERHEAD}. Where it is that large already, set batch.size in spec.sink.properties below"
-            " it. Or have the transform write smaller records. The job resumes by itself",
+            " it. Or set compression.type there, or have the transform write smaller records; the job then resumes",
         )
     if cause is Cause.KEY:
         return (

@@ -25,6 +25,13 @@ BATCH_BYTES = 4 << 20
 """Bytes of a reader's batch, by default."""
 BATCH_ROWS = 16_384
 """Rows of a reader's batch, by default."""
+FETCH_BYTES = 16 << 20
+RECEIVED_BYTES = 256 << 20
+"""A response that a consumer takes: brokers send a record batch whole, also if it is larger than a fetch may be."""
+MOST_RECEIVED_BYTES = (1 << 31) - 1
+_RESPONSE_OVERHEAD = 512
+MIN_MESSAGE_BYTES = 1000
+"""Lowest ``message.max.bytes`` of librdkafka."""
 QUEUE_BYTES = 16 << 20
 """Record bytes that wait in a producer."""
 CLIENT_BYTES = 48 << 20
@@ -44,9 +51,8 @@ _CONSUMER_DEFAULTS: Mapping[str, str] = {
     # in a transaction marker. Then only an empty response shows its end, and the read takes this much longer.
     "fetch.wait.max.ms": "50",
     "fetch.error.backoff.ms": "100",
-    # A fetch response: 1 MiB a partition. Larger responses and deeper queues were not faster.
+    # A fetch response: 1 MiB a partition, and FETCH_BYTES. Larger responses and deeper queues were not faster.
     "fetch.message.max.bytes": str(RESPONSE_BYTES),
-    "fetch.max.bytes": str(16 << 20),
     "socket.receive.buffer.bytes": str(1 << 20),
     # Time until an unknown topic is an error; the topic existed when the job started.
     "topic.metadata.propagation.max.ms": "5000",
@@ -92,7 +98,15 @@ def consumer_settings(config: Mapping[str, str], *, partitions: int = 1) -> dict
     """
     share = max(MIN_PREFETCH_BYTES_A_PARTITION, PREFETCH_BYTES // max(1, partitions))
     prefetch = {"queued.max.messages.kbytes": str(share >> 10)}
-    return {**_CONSUMER_DEFAULTS, **prefetch, **config, **_CONSUMER_MUSTS}
+    # librdkafka requires room for the largest message in a fetch, and for the fetch in a response. A response in TLS or
+    # HTTP has a size beyond this limit, by which librdkafka knows it.
+    fetched = max(FETCH_BYTES, _whole(config.get("message.max.bytes", "")))
+    received = max(RECEIVED_BYTES, _whole(config.get("fetch.max.bytes", str(fetched))) + _RESPONSE_OVERHEAD)
+    room = {
+        "fetch.max.bytes": str(min(fetched, MOST_RECEIVED_BYTES - _RESPONSE_OVERHEAD)),
+        "receive.message.max.bytes": str(min(received, MOST_RECEIVED_BYTES)),
+    }
+    return {**_CONSUMER_DEFAULTS, **prefetch, **room, **config, **_CONSUMER_MUSTS}
 
 
 def reader_bound(partitions: int, *, batch_bytes: int, record_bytes: int) -> int:
@@ -111,7 +125,18 @@ def reader_bound(partitions: int, *, batch_bytes: int, record_bytes: int) -> int
 
 
 def producer_settings(config: Mapping[str, str]) -> dict[str, str]:
-    """The producer's complete configuration. Its queue has room for the largest record that ``config`` allows."""
-    largest = config.get("message.max.bytes", "")
-    queue = max(QUEUE_BYTES, int(largest) if largest.isdecimal() else 0)
-    return {**_PRODUCER_DEFAULTS, "queue.buffering.max.kbytes": str(-(-queue // 1024)), **config}
+    """The producer's complete configuration. Its queue has room for the largest record that ``config`` allows.
+
+    A record that is larger than the queue would wait for ever. So a smaller queue of the caller lowers the limit.
+    """
+    largest = _whole(config.get("message.max.bytes", ""))
+    queue = max(QUEUE_BYTES, largest)
+    settings = {**_PRODUCER_DEFAULTS, "queue.buffering.max.kbytes": str(-(-queue // 1024)), **config}
+    room = _whole(settings["queue.buffering.max.kbytes"]) * 1024
+    if MIN_MESSAGE_BYTES <= room < largest:
+        settings["message.max.bytes"] = str(room)
+    return settings
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -6,7 +6,7 @@ The headers are Kafka Connect's (``__connect.errors.topic``, ``.partition``, ``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,13 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA
 
 HEADER_PREFIX = "kafkaspark.error."
 MAX_MESSAGE = 1000
-"""Characters of an error text: a letter must fit where its record did, but for some hundred bytes."""
+"""Characters of an error text."""
+_CAUSES = 7
+"""Headers that :func:`dead_letters` adds, behind the record's own."""
+_OVERHEAD = 150
+"""Bytes of a record batch with one record, without key, value and headers, at most."""
+_FIELD = 10
+"""Bytes of the lengths of a header, at most."""
 
 LETTER_SCHEMA = pa.schema([SOURCE_SCHEMA.field(name) for name in ("key", "value", "headers")])
 """Columns of a dead letter. Without a timestamp, so that the topic's retention counts from now: a letter about a record
@@ -50,6 +56,56 @@ def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
     )
 
 
+def fitted(letters: pa.RecordBatch, limit: int) -> pa.RecordBatch:
+    """The letters, those that are too large cut. Called by the writer, which knows the topic's limit.
+
+    A cut letter says so in headers: what is cut, and the sizes that it had. Of value and key the beginning stays.
+
+    :param limit: ``max.message.bytes`` of the dead letter topic.
+    """
+    if letters.nbytes + letters.num_rows * _OVERHEAD <= limit:
+        return letters
+    rows = [_cut(letter, limit) for letter in letters.to_pylist()]
+    return pa.RecordBatch.from_pylist(rows, schema=LETTER_SCHEMA)
+
+
+def _cut(letter: dict[str, Any], limit: int) -> dict[str, Any]:
+    key, value, headers = letter["key"], letter["value"], [header for header in letter["headers"] or () if header]
+    if _size(key, value, headers) <= limit:
+        return letter
+    previous, cause = headers[:-_CAUSES], headers[-_CAUSES:]
+    parts = {"value": len(value or b""), "key": len(key or b""), "headers": _size(None, None, previous) - _OVERHEAD}
+    sizes = [_header(f"{part}.size", str(size)) for part, size in parts.items()]
+    told = [*cause, *sizes, _header("truncated", ",".join(parts))]
+    if _size(None, None, told) > limit // 2:
+        told = [{**header, "value": header["value"][: limit // 50]} for header in told]
+    room = max(0, limit - _size(None, None, told))
+    cut = []
+    if parts["headers"] > room // 4:
+        previous, parts["headers"] = [], 0
+        cut.append("headers")
+    room -= parts["headers"]
+    if parts["key"] > room // 2:
+        key, parts["key"] = key[: room // 2], room // 2
+        cut.append("key")
+    room -= parts["key"]
+    if parts["value"] > room:
+        value = value[:room]
+        cut.append("value")
+    told[-1] = _header("truncated", ",".join(cut))
+    return {"key": key, "value": value, "headers": [*previous, *told]}
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Sequence[Mapping[str, Any]]) -> int:
+    """Upper bound of a record batch with this record alone."""
+    fields = sum(len((header["key"] or "").encode()) + len(header["value"] or b"") + _FIELD for header in headers)
+    return _OVERHEAD + len(key or b"") + len(value or b"") + fields
+
+
+def _header(name: str, text: str) -> dict[str, Any]:
+    return {"key": HEADER_PREFIX + name, "value": text.encode()}
+
+
 def _cause(job: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
     millis: int | None = place["timestamp"]
     texts = {
@@ -61,4 +117,4 @@ def _cause(job: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
         "stage": f"{place[STAGE].upper()}_DECODER",
         "exception.message": place[ERROR][:MAX_MESSAGE],
     }
-    return [{"key": HEADER_PREFIX + name, "value": text.encode()} for name, text in texts.items()]
+    return [_header(name, text) for name, text in texts.items()]

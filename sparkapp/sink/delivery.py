@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.job.client.record_limits import producer_limits
 from sparkapp.model.job.spec import Job, Sink
 from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
@@ -52,7 +53,7 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
     :param shared: properties of every client of the job; see :func:`sparkapp.model.job.client.config.cluster_config`.
     """
     sink = job.spec.sink
-    config = {**sink.properties, **shared}
+    config = {**producer_limits(job), **sink.properties, **shared}
     if sink.delivery_guarantee is DeliveryGuarantee.NONE:
         return config
     config |= {

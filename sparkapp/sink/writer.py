@@ -12,7 +12,9 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
+from sparkapp.model.job.client.record_limits import BROKERS_DEFAULT
 from sparkapp.model.job.spec import Sink
+from sparkapp.sink.dead_letter import fitted
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 
@@ -106,9 +108,12 @@ class KafkaWriter:
         self._produce(batch, self._sink.topic, self._router)
         self._records += batch.num_rows
 
-    def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str) -> None:
-        """:meth:`write` to the dead letter topic, in the same transaction; counted separately."""
-        self._produce(batch, topic)
+    def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str, limit: int = BROKERS_DEFAULT) -> None:
+        """:meth:`write` to the dead letter topic, in the same transaction; counted separately.
+
+        :param limit: bytes of a letter; a larger letter is cut, and says so.
+        """
+        self._produce(fitted(batch, limit), topic)
         self._dead_letters += batch.num_rows
 
     def pre_commit(

@@ -103,7 +103,7 @@ class Wiring:
         config = checks.checked_consumer_config(self._job, security=security)
         self._watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
-        job = self._job = with_reader_schemas(self._job)
+        job = self._job = checks.with_record_limits(with_reader_schemas(self._job), cluster)
         self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
         function = import_function(job.spec.transform)
         LOG.info("checked brokers and code")

@@ -4,8 +4,7 @@ The operator reads it from the resource (``model.job.spec_from_resource``), chec
 it into an immutable ConfigMap (``model.job.codec``). The driver reads it back.
 
 A field's name, type, default and metadata also say where the resource has it (``model.encoding.resource``). The
-defaults are the meaning of a description that another release's operator wrote: a new field has one, and none ever
-changes. ``at(absent=...)`` is the resource's default where it differs.
+defaults are the meaning of a description of another release: a new field has one, and none ever changes.
 """
 
 from __future__ import annotations
@@ -287,8 +286,8 @@ class JobSpec:
 class Job:
     """One attempt of a job: its resource by name, UID and generation, its number, and its spec.
 
-    :param settles_only: the job is being deleted: the attempt commits what the checkpoint document names, aborts what
-        else is open, and ends.
+    :param settles_only: the job is being deleted: the attempt settles its transactions and ends.
+    :param record_limits: ``max.message.bytes`` of topics that it writes; the driver sets them for its tasks.
     """
 
     namespace: str
@@ -298,3 +297,4 @@ class Job:
     attempt: int
     spec: JobSpec
     settles_only: bool = False
+    record_limits: Mapping[str, int] = field(default_factory=dict)

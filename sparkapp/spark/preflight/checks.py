@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from sparkapp.clients.cluster_view import known_topics, require_topics
@@ -18,7 +19,7 @@ from sparkapp.dataplane.batch import implementation
 from sparkapp.dataplane.client_check import check_consumer, check_producer
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
-from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
+from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.spec import Job, OnTopicDeleted
 from sparkapp.model.job.startup import StartupMode
@@ -134,6 +135,19 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     wanted = job.spec.sink.transaction_timeout_millis
     if allowed is not None and wanted > allowed:
         raise _too_long(job, wanted, allowed)
+
+
+def with_record_limits(job: Job, cluster: KafkaClusterView) -> Job:
+    """The job with ``max.message.bytes`` of the topics that it writes, for its tasks. Called by the wiring.
+
+    A topic whose settings the user may not read has none, and the job works without.
+    """
+    try:
+        found = cluster.topic_setting("max.message.bytes", [job.spec.sink.topic, *job.spec.record_errors.topics])
+    except KafkaAccessError as error:
+        LOG.info("the limits of the sink's topics are not known: %s", error.message)
+        found = {}
+    return replace(job, record_limits={topic: int(value) for topic, value in found.items() if value.isdecimal()})
 
 
 def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:

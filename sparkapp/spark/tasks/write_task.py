@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.client.record_limits import letter_limit
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.spark.failures import printed
@@ -135,7 +136,7 @@ def write_batches(
             writer.write(batch)
     if diverts(job.spec) and order.writes_what_it_reads:
         for letters in dead_letters_of_task(attempt_key(job)).take():
-            writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic)
+            writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic, limit=letter_limit(job))
     committable, failure = None, ""
     try:
         committable = writer.pre_commit(

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 import pyarrow as pa
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.client.record_limits import letter_limit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.local_writer import LocalKafkaWriter
@@ -164,7 +165,7 @@ class LocalInstance:
         if self._has_letters:
             topic = self._job.spec.record_errors.dead_letter_topic
             for letters in dead_letters_of_task(attempt_key(self._job)).take():
-                self._writer.write_dead_letters(letters, topic=topic)
+                self._writer.write_dead_letters(letters, topic=topic, limit=letter_limit(self._job))
 
     def _commit_if_due(self) -> None:
         now = time.monotonic()

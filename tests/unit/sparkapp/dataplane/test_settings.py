@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from confluent_kafka import Consumer, Producer
+
 from sparkapp.dataplane.settings import (
     CLIENT_BYTES,
     MIN_PREFETCH_BYTES_A_PARTITION,
@@ -70,3 +73,25 @@ def test_a_producer_keeps_order_without_duplicates() -> None:
     assert settings["enable.idempotence"] == "true"
     assert settings["partitioner"] == "murmur2_random"
     assert settings["linger.ms"] == "0"
+
+
+def test_no_record_is_larger_than_the_queue():
+    """It would wait for ever."""
+    found = producer_settings({"message.max.bytes": "9000000", "queue.buffering.max.kbytes": "77"})
+    assert found["message.max.bytes"] == str(77 << 10)
+    assert "message.max.bytes" not in producer_settings({"queue.buffering.max.kbytes": "77"})
+    Producer(producer_settings({"message.max.bytes": "9000000", "queue.buffering.max.kbytes": "77"}))
+
+
+@pytest.mark.parametrize(
+    ("own", "received"),
+    [
+        ({}, 256 << 20), ({"fetch.max.bytes": "33554432"}, 256 << 20),
+        ({"fetch.max.bytes": "300000000"}, 300_000_512), ({"message.max.bytes": "400000000"}, 400_000_512),
+        ({"fetch.max.bytes": "2147483135"}, 2147483647), ({"receive.message.max.bytes": "100000000"}, 100_000_000),
+    ],
+)  # fmt: skip
+def test_a_consumer_takes_the_largest_response(own: dict[str, str], received: int) -> None:
+    found = consumer_settings(own)
+    assert found["receive.message.max.bytes"] == str(received)
+    Consumer(found).close()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, MAX_MESSAGE, RAW_KEY, RAW_VALUE, STAGE, dead_letters
+from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, MAX_MESSAGE, RAW_KEY, RAW_VALUE, STAGE, dead_letters, fitted
 
 ROW = {
     RAW_KEY: b"\xffkey",
@@ -86,3 +86,49 @@ def test_order_is_kept():
         b"17",
         b"18",
     ]
+
+
+CAUSE = [{"key": f"kafkaspark.error.{name}", "value": b"x" * 40} for name in "abcdefg"]
+LIMIT = 10_000
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "previous", "cut"),
+    [
+        (b"k", b"v" * 9000, [], None),
+        (b"k", b"v" * 20_000, [], "value"),
+        (None, b"v" * 20_000, [("h", b"y" * 100)], "value"),
+        (b"k", b"v", [("h", b"y" * 20_000)], "headers"),
+        (b"k", None, [("h", b"y" * 20_000)], "headers"),
+        (b"k" * 20_000, None, [], "key"),
+        (b"k" * 20_000, b"v" * 20_000, [("h", b"y" * 20_000)], "headers,key,value"),
+        (b"k" * 20_000, b"", [("h", None)] * 2000, "headers,key"),
+    ],
+)  # fmt: skip
+def test_a_letter_that_is_too_large_is_cut_and_says_so(
+    key: bytes | None, value: bytes | None, previous: list[tuple[str, bytes | None]], cut: str | None
+) -> None:
+    headers = [{"key": name, "value": text} for name, text in previous] + CAUSE
+    letters = pa.RecordBatch.from_pylist([{"key": key, "value": value, "headers": headers}] * 2, schema=LETTER_SCHEMA)
+    for letter in fitted(letters, LIMIT).to_pylist():
+        found = {header["key"]: header["value"] for header in letter["headers"]}
+        size = sum(len(name.encode()) + len(text or b"") for name, text in found.items())
+        assert size + len(letter["key"] or b"") + len(letter["value"] or b"") < LIMIT
+        assert found.items() >= {header["key"]: header["value"] for header in CAUSE}.items()
+        if cut is None:
+            assert letter == {"key": key, "value": value, "headers": headers}
+            continue
+        assert found["kafkaspark.error.truncated"] == cut.encode()
+        assert found["kafkaspark.error.value.size"] == str(len(value or b"")).encode()
+        assert found["kafkaspark.error.key.size"] == str(len(key or b"")).encode()
+        assert (letter["key"] is None, letter["value"] is None) == (key is None, value is None)
+        assert (key or b"").startswith(letter["key"] or b"")
+        assert (value or b"").startswith(letter["value"] or b"")
+
+
+def test_a_letter_for_a_narrow_topic_keeps_what_tells_its_place() -> None:
+    long = [{"key": f"kafkaspark.error.{name}", "value": b"x" * 1000} for name in "abcdefg"]
+    letter = {"key": b"k" * 500, "value": b"v" * 5000, "headers": long}
+    (cut,) = fitted(pa.RecordBatch.from_pylist([letter], schema=LETTER_SCHEMA), 2000).to_pylist()
+    assert sum(len(header["key"]) + len(header["value"]) for header in cut["headers"]) + len(cut["value"]) < 2000
+    assert {header["key"] for header in cut["headers"]} >= {header["key"] for header in long}

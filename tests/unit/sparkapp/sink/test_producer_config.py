@@ -81,3 +81,8 @@ def test_the_users_properties_are_kept(delivery_guarantee):
     found = config(delivery_guarantee, compression_type="zstd", linger_ms="50")
     assert (found["compression.type"], found["linger.ms"]) == ("zstd", "50")
     assert SHARED.items() <= found.items()
+
+
+def test_a_limit_of_the_user_counts():
+    found = config(DeliveryGuarantee.EXACTLY_ONCE, message_max_bytes="7000", batch_size="5000")
+    assert (found["message.max.bytes"], found["batch.size"]) == ("7000", "5000")
