@@ -19,13 +19,13 @@ from clusterjob.installation import IMAGE_OF
 from clusterjob.kafka.reading import read_committed
 from clusterjob.kafka.transactions import open_transactions
 from clusterjob.live_job import KIND
+from clusterjob.watch import PATIENCE
 from sparkapp.model import names
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 from tests.support.patience import until
 
 BATCH = 2_000
 CODE = "modules"
-SECONDS = 180.0
 FUNCTION = """
 import json
 import pyarrow as pa
@@ -74,13 +74,13 @@ class Site:
         }  # fmt: skip
         self.place.kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "holder"}, "spec": spec})
         self.place.kubectl.run(
-            "wait", "--for=condition=Ready", "pod/holder", f"--timeout={SECONDS:.0f}s", seconds=SECONDS
+            "wait", "--for=condition=Ready", "pod/holder", f"--timeout={PATIENCE:.0f}s", seconds=PATIENCE
         )
 
     def objects(self, word: str) -> list[dict[str, Any]]:
-        """The modules, which are immutable, and the job."""
+        """The modules and the job."""
         modules = {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "immutable": True,
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE},
             "data": {"tagging.py": FUNCTION.replace("WORD", word)},
         }  # fmt: skip
         job = self.place.resource(
@@ -93,7 +93,7 @@ class Site:
     def replace(self, word: str) -> None:
         """As troubleshooting recommends it: the resource is gone when the other is created."""
         body = {"apiVersion": "v1", "kind": "List", "items": self.objects(word)}
-        self.place.kubectl.run("replace", "--force", "--filename=-", stdin=json.dumps(body), seconds=SECONDS)
+        self.place.kubectl.run("replace", "--force", "--filename=-", stdin=json.dumps(body), seconds=PATIENCE)
 
     def delete(self) -> None:
         self.place.kubectl.delete(KIND, NAME)
@@ -104,13 +104,12 @@ class Site:
         status = self.place.job.wait(
             "a driver of the new resource",
             lambda status: status.get("attempt", {}).get("driverPodUID", self._driver) != self._driver,
-            seconds=SECONDS,
         )
         self._driver = status["attempt"]["driverPodUID"]
 
     def await_read(self) -> None:
         """Blocks until every record is committed; the group's offsets move with the records."""
-        self.place.job.wait_read(1, seconds=SECONDS)
+        self.place.job.wait_read(1)
         ends = self.place.topics.ends(self.place.source)
         until(lambda: self.place.committed_offsets() == ends)
 
