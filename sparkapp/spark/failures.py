@@ -136,7 +136,8 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_lost_connection(error: BaseException) -> bool:
-    if isinstance(error, Py4JNetworkError):
+    # PySpark's, of a JVM that ended before Py4J had its address.
+    if isinstance(error, Py4JNetworkError) or "[JAVA_GATEWAY_EXITED]" in str(error):
         return True
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return "Trace:" not in str(error)

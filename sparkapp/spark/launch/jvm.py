@@ -39,6 +39,7 @@ class Jvm:
         self.python = environment.get("PYSPARK_PYTHON", sys.executable)
         self._folder = tempfile.TemporaryDirectory(prefix="kafkaspark-jvm-")
         self._file = Path(self._folder.name) / "gateway"
+        self._is_used = False
         command = [str(_spark_home() / "bin" / "spark-submit")]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
@@ -64,6 +65,7 @@ class Jvm:
                 content = self._file.read_bytes()
                 os.environ[_PORT] = str(int.from_bytes(content[:4], "big"))
                 os.environ[_SECRET] = content[8:].decode()  # after the port and its own length, four bytes each
+                self._is_used = True
                 LOG.info("the JVM is up")
                 break
             time.sleep(0.02)
@@ -73,7 +75,12 @@ class Jvm:
             self._folder.cleanup()
 
     def exit_status(self, seconds: float) -> int | None:
-        """Negative for a signal; None if it still runs after this time. The driver asks when its attempt fails."""
+        """Negative for a signal; None if it still runs after this time. The driver asks when its attempt fails.
+
+        None also if it ended before PySpark could use it: the attempt has another JVM then.
+        """
+        if not self._is_used:
+            return None
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import encode_error
@@ -87,6 +88,8 @@ def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone
     assert lost_jvm(Py4JError("An error occurred while calling o58.isActive"))
     assert not lost_jvm(Py4JError("An error occurred while calling o58.x. Trace:\npy4j.Py4JException: no method x"))
     assert not lost_jvm(ConnectionRefusedError("a broker's"))
+    never = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+    assert lost_jvm(never), "it has too little memory, for instance"
     assert str(cause_of(lost, lambda _: -9)) == "the driver's JVM ended by signal 9"
     assert str(cause_of(lost, lambda _: None)) == "the driver's JVM ended"
 

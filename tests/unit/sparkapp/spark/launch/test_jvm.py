@@ -58,5 +58,16 @@ def test_pyspark_gets_the_address_and_nobody_else(spark_home: Path) -> None:
 
 def test_where_the_jvm_ends_pyspark_gets_no_address_and_starts_a_jvm_itself(spark_home: Path) -> None:
     submit(spark_home, "#!/bin/sh\nexit 1\n")
-    Jvm(SETTINGS, {}).await_gateway()
+    jvm = Jvm(SETTINGS, {})
+    jvm.await_gateway()
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
+    assert jvm.exit_status(PATIENCE) is None, "the attempt has PySpark's JVM, and no later failure is this one's"
+
+
+def test_the_end_of_the_jvm_that_pyspark_uses_has_its_status(spark_home: Path) -> None:
+    submit(spark_home, TELLS)
+    jvm = Jvm(SETTINGS, {})
+    jvm.await_gateway()
+    assert jvm.exit_status(0.01) is None
+    jvm._process.kill()
+    assert jvm.exit_status(PATIENCE) == -9
