@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 from sparkapp.spark.launch.jvm import Jvm, forget_gateway
 
 LOG = logging.getLogger(__name__)
+
+_LIMIT = "spark.executor.maxNumFailures"
+_NO_LIMIT = "2147483647"
 
 
 class CoreSession:
@@ -65,28 +68,38 @@ def _start_context(settings: Mapping[str, str], jvm: Jvm | None) -> SparkContext
     os.environ.setdefault("PYSPARK_PYTHON", jvm.python if jvm is not None else sys.executable)
     if jvm is not None:
         jvm.await_gateway()
-    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    limit = settings.get(_LIMIT) if settings["spark.master"].startswith("k8s://") else None
+    unlimited = {_LIMIT: _NO_LIMIT} if limit is not None else {}
+    context = SparkContext.getOrCreate(SparkConf().setAll(list({**settings, **unlimited}.items())))
     forget_gateway()
     context.setLogLevel("WARN")
-    if settings["spark.master"].startswith("k8s://"):
-        _count_no_refused_pods(context)
+    if limit is not None:
+        _limit_failed_executors(context, int(limit))
     return context
 
 
-def _count_no_refused_pods(context: SparkContext) -> None:
+def _limit_failed_executors(context: SparkContext, limit: int) -> None:
     """Has Spark count executors that failed, and no pods that Kubernetes refused: Spark asks for them each second.
 
     Spark ends the application after some failures, however well the other executors work (SPARK-55075). Its allocator
-    reports a refusal to the manager that counts, and no setting separates the two.
+    reports a refusal to the manager that counts, and no setting separates the two. What was refused before this call
+    is forgotten, and there was no limit yet (ADR 65).
     """
     try:
         backend = context._jsc.sc().schedulerBackend()
-        field = backend.getClass().getDeclaredField("podAllocator")
-        field.setAccessible(True)
-        # Scala's setter; the manager itself still counts the pods that fail.
-        getattr(field.get(backend), "executorPodsLifecycleManager_$eq")(context._jvm.scala.Option.empty())
+        allocator, manager = (_private(backend, name).get(backend) for name in ("podAllocator", "lifecycleManager"))
+        getattr(allocator, "executorPodsLifecycleManager_$eq")(context._jvm.scala.Option.empty())
+        counted = manager.failureTracker()
+        _private(counted, "failedExecutorsTimeStamps").get(counted).clear()
+        _private(manager, "maxNumExecutorFailures").setInt(manager, limit)
     except Py4JJavaError as error:
-        LOG.warning("Spark counts refused pods as failed executors: %s", error.java_exception)
+        LOG.warning("no number of failed executors ends the attempt: %s", error.java_exception)
+
+
+def _private(instance: Any, name: str) -> Any:
+    field = instance.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
 
 
 def _announce(session: Spark, settings: Mapping[str, str]) -> None:
