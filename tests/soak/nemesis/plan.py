@@ -100,11 +100,13 @@ class Outage:
 
     :ivar nodes: the brokers that are killed. :ivar seconds: that they stay away, from when nobody counts on them.
     :ivar behind: seconds after the stories have continued; None: the partitions have no leader before they continue.
+    :ivar freezes: the brokers stand still instead, and continue with what they knew.
     """
 
     nodes: tuple[int, ...]
     seconds: float
     behind: float | None
+    freezes: bool = False
 
 
 def round_of(seed: int) -> int:
@@ -124,19 +126,20 @@ def outage_of(number: int) -> Outage:
     if not ground.victims or share < 0.12:
         return Outage(ground.nodes, 0.0, dice.uniform(0, 0.4))
     nodes = ground.victims if share < 0.75 else ground.victims[-dice.randint(1, ground.copies) :]
-    return Outage(nodes, dice.uniform(1.0, 6.0), dice.uniform(0, 0.4) if dice.random() < 0.25 else None)
+    behind = dice.uniform(0, 0.4) if dice.random() < 0.25 else None
+    return Outage(nodes, dice.uniform(1.0, 6.0), behind, freezes=dice.random() < 0.25)
 
 
 @dataclass(frozen=True)
 class Plan:
     """Of a story. Its prefix is its group, too, and names the group's partition by its hash.
 
-    :ivar sink: where the copies of each partition are; ``source`` likewise.
-    :ivar min_in_sync: ``min.insync.replicas`` of both. :ivar crash: where the attempt ends whose successor is struck in
-        its start; None: an attempt is struck later. :ivar end: of the struck attempt; None: it continues.
-    :ivar loss: of subtasks, behind the struck moment. :ivar starts_at_once: the next attempt, while the outage lasts.
-    :ivar again: checkpoints behind the outage, so that ids are used again. :ivar last: how the attempt ends behind
-        these; None: in order.
+    :ivar sink: where the copies of each partition are; ``source`` and ``letters``, of dead letters, likewise. A story
+        without dead letters has no such partition. :ivar min_in_sync: ``min.insync.replicas`` of all.
+    :ivar crash: where the attempt ends whose successor is struck in its start; None: an attempt is struck later.
+    :ivar end: of the struck attempt; None: it continues. :ivar loss: of subtasks, behind the struck moment.
+    :ivar starts_at_once: the next attempt, while the outage lasts. :ivar again: checkpoints behind the outage, so that
+        ids are used again. :ivar last: how the attempt ends behind these; None: in order.
     """
 
     seed: int
@@ -146,6 +149,7 @@ class Plan:
     group: tuple[int, ...]
     sink: tuple[tuple[int, ...], ...]
     source: tuple[tuple[int, ...], ...]
+    letters: tuple[tuple[int, ...], ...]
     min_in_sync: int
     parallelism: int
     pool: int
@@ -168,11 +172,12 @@ class Plan:
         return next(name for name in names if groups[partition_of(name, len(groups))] == self.group)
 
     def topics(self, prefix: str) -> list[NewTopic]:
-        """Source and sink."""
+        """Source, sink and dead letters."""
         settings = {"min.insync.replicas": str(self.min_in_sync)}
         return [
             NewTopic(f"{prefix}.{name}", len(where), replica_assignment=[list(one) for one in where], config=settings)
-            for name, where in (("in", self.source), ("out", self.sink))
+            for name, where in (("in", self.source), ("out", self.sink), ("dead", self.letters))
+            if where
         ]
 
 
@@ -185,7 +190,8 @@ def plan_of(seed: int, kinds: Sequence[Kind] = KINDS) -> Plan:
     namings = list(TransactionNaming)
     aligned = kind != KINDS[0] or dice.random() < 0.75
     local = kind.pace is Pace.LOCAL
-    struck = _struck(dice)
+    has_letters = kind == KINDS[0] and dice.random() < 0.25
+    struck = ("letters",) if has_letters and dice.random() < 0.5 else _struck(dice)
     parallelism = dice.randint(1, 2)
     act, crash, place = _moment(dice, local=local, aligned=aligned)
     return Plan(
@@ -193,6 +199,7 @@ def plan_of(seed: int, kinds: Sequence[Kind] = KINDS) -> Plan:
         group=ground.groups[-1] if "group" in struck else ground.groups[0],
         sink=_copies(dice, ground, outage, dice.randint(1, 2), struck="sink" in struck),
         source=_copies(dice, ground, outage, dice.randint(parallelism, 3), struck="source" in struck),
+        letters=_copies(dice, ground, outage, 1, struck="letters" in struck) if has_letters else (),
         min_in_sync=dice.choice((1, 2)), parallelism=parallelism, pool=dice.randint(2, 3),
         crash=crash, act=act, place=place, end=End.KILL if dice.random() < 0.6 else None,
         loss=dice.choice((Loss.WORKER, Loss.EXECUTOR)) if local and dice.random() < 0.4 else None,

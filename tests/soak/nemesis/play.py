@@ -26,7 +26,7 @@ class Play:
         self.story = Story(
             bootstrap=bootstrap, source=f"{prefix}.in", sink=f"{prefix}.out", prefix=prefix, client=client,
             partitions=len(plan.source), naming=plan.naming, aligned=plan.aligned, engine=plan.kind.engine,
-            local_pace=plan.kind.pace is Pace.LOCAL, patience=20.0,
+            local_pace=plan.kind.pace is Pace.LOCAL, letters=f"{prefix}.dead" if plan.letters else "", patience=20.0,
             most_starts=_MOST_STARTS,
         )  # fmt: skip
 

@@ -88,13 +88,17 @@ class _Round:
             if outage.behind is not None:
                 self._meeting.release()
                 time.sleep(outage.behind)
-            for node in nodes:
-                self._ensemble.kill(node)
+            if outage.freezes:
+                self._ensemble.freeze(*nodes)
+            else:
+                self._ensemble.kill(*nodes)
             if not self._ensemble.is_lost(nodes):
                 self._ensemble.await_gone(*nodes)
                 self._meeting.release()
                 time.sleep(outage.seconds)
+            self._ensemble.thaw(*nodes)
             self._ensemble.restart_brokers()
+            self._ensemble.settle()
         finally:
             self._meeting.end()
 

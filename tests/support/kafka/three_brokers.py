@@ -118,7 +118,7 @@ class Ensemble:
         for name, where in ((TRANSACTIONS, self._layout.transactions), (GROUPS, self._layout.groups)):
             copies = [list(nodes) for nodes in where]
             self._make(NewTopic(name, num_partitions=len(copies), replica_assignment=copies, config=compacted))
-        self._settle()
+        self.settle()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -170,9 +170,10 @@ class Ensemble:
             assert not deadline.expired, f"{topic} is led by {node}"
             time.sleep(deadline.bound(0.1))
 
-    def kill(self, node: int) -> None:
-        """Kills a broker; it stays away until :meth:`restart_brokers`."""
-        self._brokers[node].kill()
+    def kill(self, *nodes: int) -> None:
+        """Kills brokers; they stay away until :meth:`restart_brokers`."""
+        for node in nodes:
+            self._brokers[node].kill()
 
     def is_lost(self, nodes: Collection[int]) -> bool:
         """Whether no broker is left without these."""
@@ -215,12 +216,13 @@ class Ensemble:
         with ThreadPoolExecutor(len(self._brokers)) as pool:
             list(pool.map(lambda broker: broker.start(_SECONDS), gone))
         if gone and self._admin is not None:
-            self._settle()
+            self.settle()
 
     def _make(self, topic: NewTopic) -> None:
         create_topics(self.bootstrap, topic)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Returns with every copy up to date and both coordinators in place, where all brokers run."""
         deadline = Deadline.after(_SECONDS)
         while not self._is_in_sync():
             assert not deadline.expired, "the brokers do not catch up"

@@ -68,18 +68,19 @@ def _described(ensemble: Ensemble, partitions: list[WirePartition]) -> Any:
 
 def verdict_of(ensemble: Ensemble, story: Story) -> str:
     """What the logs say of a story that has ended; empty if each record is there once and nothing is open."""
-    found: Counter[int] = Counter()
+    found: Counter[tuple[str, int]] = Counter()
     problems = []
-    for number, log in logs_of(ensemble, story.sink).items():
-        found.update(int(one.value or b"") for one in log.visible)
-        if log.open:
-            problems.append(f"{story.sink}-{number} has no marker of producers {log.open}")
-    wanted = Counter({number: count for (_, number), count in story.expected().items()})
+    for topic in story.topics:
+        for number, log in logs_of(ensemble, topic).items():
+            found.update((topic, int(one.value or b"")) for one in log.visible)
+            if log.open:
+                problems.append(f"{topic}-{number} has no marker of producers {log.open}")
+    wanted = story.expected()
     if lost := wanted - found:
         problems.append(f"{lost.total()} records are lost: {sorted(lost)[:20]}")
     if more := found - wanted:
         problems.append(f"{more.total()} records are there again: {sorted(more)[:20]}")
-    if left := open_producers(ensemble, [story.sink]):
+    if left := open_producers(ensemble, story.topics):
         problems.append(f"leaders have open producers: {left}")
     problems += _of_group(logs_of(ensemble, GROUPS), story)
     return "; ".join(problems)

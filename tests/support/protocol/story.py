@@ -449,6 +449,11 @@ class Story:
         return more.total()
 
     @property
+    def topics(self) -> list[str]:
+        """Where its records are."""
+        return [topic for topic in (self.sink, self.odd, self.letters) if topic]
+
+    @property
     def ends(self) -> dict[int, int]:
         """Behind the last record of each partition of the source that has any."""
         return {partition: len(numbers) for partition, numbers in self._partitions.items()}
@@ -460,7 +465,7 @@ class Story:
 
     def _found(self) -> Counter[tuple[str, int]]:
         found: Counter[tuple[str, int]] = Counter()
-        for topic in filter(None, (self.sink, self.odd, self.letters)):
+        for topic in self.topics:
             numbers = patiently(lambda topic=topic: visibility.numbers(self.bootstrap, topic))
             found.update((topic, number) for number in numbers)
         return found
