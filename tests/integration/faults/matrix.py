@@ -47,6 +47,17 @@ class Fault(StrEnum):
     """The coordinator of the job's transactional ids, of three brokers; it stays away until the job is through."""
     GROUP_COORDINATOR = "group-coordinator-killed"
     """The coordinator of the job's group, which is another broker; it stays away as long."""
+    SINK = "sink-without-leader"
+    """The only copy of every sink partition is away for seconds; the coordinator of every transaction is not."""
+    SINK_AND_DRIVER = "sink-without-leader-and-driver-killed"
+    """At once; the next attempt starts while the sink has no leader."""
+    GROUP = "group-without-leader"
+    """The same of the group's offsets."""
+    GROUP_AND_DRIVER = "group-without-leader-and-driver-killed"
+    SOURCE = "source-without-leader"
+    TRANSACTION_LOG = "transaction-log-without-leader"
+    """The only copy of the transaction log, whose leader coordinates every transaction."""
+    TRANSACTION_LOG_AND_DRIVER = "transaction-log-without-leader-and-driver-killed"
     NETWORK = "network-cut-and-healed"
     """Executors do not reach the broker for some seconds; nothing is closed."""
     NETWORK_LONG = "network-cut-for-long"
@@ -65,18 +76,21 @@ class Row:
     """The moments that a fault is tried at, with each change of parallelism; some of them in every run.
 
     :param always: with the micro-batch engine. :param continuous: with the continuous engine, where two checkpoints are
-        under way: one moment for each fault, as everything below the engines is the same.
+        under way: one moment for each fault, as everything below the engines is the same. None: no moment.
     """
 
     moments: tuple[Moment | TaskMoment, ...]
     always: tuple[Moment | TaskMoment, ...]
-    continuous: Moment | TaskMoment
+    continuous: Moment | TaskMoment | None
 
 
 # Of a start only its end: nothing runs in executors before.
 _OF_EXECUTORS = (Moment.AFTER_BEGIN, *IN_A_CHECKPOINT)
 _OVERTAKEN_CONTINUOUS = (TaskMoment.PRODUCED, Moment.BETWEEN_COMMITS)
 _OF_A_TASK = (*TaskMoment, Moment.BEFORE_FLUSH)
+_OF_ENDS = (TaskMoment.PRODUCED, Moment.AFTER_FLUSH, Moment.AFTER_WRITE, Moment.BETWEEN_COMMITS, Moment.AFTER_COMMITS)
+"""Around the ends of transactions."""
+_AND_A_START = (Moment.AFTER_CLAIM, Moment.AFTER_SETTLE, *_OF_ENDS)
 
 MATRIX: Mapping[Fault, Row] = {
     Fault.DRIVER: Row(EVERY, (TaskMoment.PRODUCED,), Moment.BETWEEN_COMMITS),
@@ -89,6 +103,13 @@ MATRIX: Mapping[Fault, Row] = {
     Fault.BROKER: Row(EVERY, (TaskMoment.PRODUCED,), Moment.BETWEEN_COMMITS),
     Fault.TRANSACTION_COORDINATOR: Row(EVERY, (Moment.AFTER_WRITE,), Moment.AFTER_WRITE),
     Fault.GROUP_COORDINATOR: Row(EVERY, (TaskMoment.PRODUCED,), TaskMoment.PRODUCED),
+    Fault.SINK: Row(_AND_A_START, (), None),
+    Fault.SINK_AND_DRIVER: Row(_OF_ENDS, (), None),
+    Fault.GROUP: Row(_AND_A_START, (), None),
+    Fault.GROUP_AND_DRIVER: Row(_OF_ENDS, (), None),
+    Fault.SOURCE: Row(_AND_A_START, (), None),
+    Fault.TRANSACTION_LOG: Row(_AND_A_START, (), None),
+    Fault.TRANSACTION_LOG_AND_DRIVER: Row(_OF_ENDS, (), None),
     Fault.NETWORK: Row(_OF_EXECUTORS, (TaskMoment.PRODUCED,), TaskMoment.PRODUCED),
     Fault.NETWORK_LONG: Row((Moment.AFTER_BEGIN, *_OF_A_TASK), (TaskMoment.PRODUCED,), TaskMoment.PRODUCED),
     Fault.EXECUTOR_SUPERSEDED: Row(

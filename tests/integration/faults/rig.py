@@ -36,7 +36,7 @@ class Rig:
     @contextmanager
     def story(self) -> Iterator[Story]:
         """A job on topics of its own."""
-        name = f"{self.cell.name}.{uuid.uuid4().hex[:6]}"
+        name = self._name()
         source, sink = f"{name}.in", f"{name}.out"
         self._make_topic(source, PARTITIONS)
         self._make_topic(sink, 2)
@@ -73,6 +73,10 @@ class Rig:
 
     def _clean_up(self) -> None:
         """Everything works again; called after success and failure."""
+
+    def _name(self) -> str:
+        """Of a job, which no other job has: its prefix and group."""
+        return f"{self.cell.name}.{uuid.uuid4().hex[:6]}"
 
     def _make_topic(self, name: str, partitions: int) -> None:
         create_topics(self.bootstrap, NewTopic(name, partitions, 1))

@@ -17,6 +17,7 @@ from localcluster.settings import Settings
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.errors import KafkaUnreachable, PreCommitFailed, ReadTimedOut, VolumeFull
 from tests.integration.faults.job_rigs import ApiServerRig, ComesBackRig, KubernetesFixture, LongAwayRig, ProcessRig
+from tests.integration.faults.leader_rigs import LeaderRigs
 from tests.integration.faults.matrix import TO, Cell, Fault
 from tests.integration.faults.rig import Rig
 from tests.support.jobs.volume import small_volume
@@ -225,6 +226,7 @@ class Rigs:
         self._ensemble: Ensemble | None = None
         self._network: NetworkFixture | None = None
         self._kubernetes: KubernetesFixture | None = None
+        self._leaders = LeaderRigs(folder / "leaders", self._open)
 
     def rig(self, cell: Cell, folder: Path) -> Rig:
         hour = timedelta(hours=1)
@@ -233,6 +235,7 @@ class Rigs:
             Fault.BROKER: lambda: BrokerRig(cell, folder, self._own_broker()),
             Fault.TRANSACTION_COORDINATOR: lambda: CoordinatorRig(cell, folder, self._own_ensemble(), TRANSACTIONS),
             Fault.GROUP_COORDINATOR: lambda: CoordinatorRig(cell, folder, self._own_ensemble(), GROUPS),
+            **self._leaders.makers(cell, folder),
             Fault.NETWORK: lambda: NetworkRig(cell, folder, self._own_network()),
             Fault.NETWORK_LONG: lambda: LongCutRig(cell, folder, self._own_network()),
             Fault.EXECUTOR_SUPERSEDED: lambda: SupersededRig(cell, folder, self._own_network()),
