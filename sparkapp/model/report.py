@@ -73,6 +73,8 @@ class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
 
     :param totals_known: whether recovery has read the job's totals; before that, every total is 0.
+    :param records_judged: whether the attempt has parsed or dropped any record; only with Skip and DeadLetter.
+    :param records_dropped: which records are all dropped, why, and one of them; empty where records parse.
     :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
     :param engine: that runs the attempt; empty before it is chosen. ``engine_message`` says why.
     :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
@@ -100,6 +102,8 @@ class Report:
     records_out: int = 0
     records_skipped: int = 0
     records_dead_lettered: int = 0
+    records_judged: bool = False
+    records_dropped: str = ""
     records_per_second: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
@@ -227,6 +231,8 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             transactions_known=body.get("transactions_known", False) is True,
             rescales=body.get("rescales", False) is True,
             executors_refused=text_of(body.get("executors_refused", ""))[:MAX_MESSAGE],
+            records_judged=body.get("records_judged", False) is True,
+            records_dropped=text_of(body.get("records_dropped", ""))[:MAX_MESSAGE],
             oldest_transaction_time=time_of(body.get("oldest_transaction_time", "")),
             engine=Engine(engine).value if (engine := text_of(body.get("engine", ""))) else "",
             engine_message=text_of(body.get("engine_message", ""))[:MAX_MESSAGE],

@@ -37,14 +37,17 @@ from sparkapp.model.report import DriverState
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
+from sparkapp.source.record_tally import tallies
 from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
+from sparkapp.spark.frames.record_policy import counts_records
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.announcements import Announcements
+from sparkapp.spark.reporting.dropped_records import DroppedRecords
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
@@ -90,6 +93,10 @@ class Attempt:
     announcements: Announcements
     _engine: Engine | None = field(default=None, init=False)
     _logged_at: float = field(default=0.0, init=False)
+    _dropped: DroppedRecords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._dropped = DroppedRecords(self.job.spec.record_errors)
 
     @property
     def finished(self) -> bool:
@@ -204,6 +211,10 @@ class Attempt:
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)
+        if self._engine is not None and counts_records(self.job.spec):
+            finding = self._dropped.judge(tallies(self._engine.clients))
+            self.reporter.update(records_judged=self._dropped.judged, records_dropped=finding)
+            self.announcements.records_dropped(finding)
 
     def _log_level(self) -> int:
         """The first checkpoint of a second is worth a line of the log."""

@@ -30,6 +30,8 @@ class ConditionType(StrEnum):
     """No transaction of the job has been open for too long; only jobs with ExactlyOnce have it."""
     TRANSACTIONS_DURABLE = "TransactionsDurable"
     """One broker's outage neither stops nor loses the job's transactions; only jobs with ExactlyOnce have it."""
+    RECORDS_HEALTHY = "RecordsHealthy"
+    """Records parse; False where all of the job, a topic or a schema are dropped. Only with Skip and DeadLetter."""
     EXECUTORS_AVAILABLE = "ExecutorsAvailable"
     """An executor of the current attempt runs."""
     FINISHED = "Finished"

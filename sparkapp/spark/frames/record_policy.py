@@ -23,11 +23,14 @@ from sparkapp.model.errors import ConfigurationError, RecordError
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
+from sparkapp.source.record_tally import Example, Tally
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.frames.query_plan import observed
 
 _OBSERVATION = "kafkaspark"
-_SKIPPED = "skipped"
+_PARSED, _BAD, _EXAMPLE = "parsed", "bad", "example"
+_MAX_TOPICS = 16
+"""Topics whose records Spark counts apart; the records of more topics are counted together."""
 
 
 def error_column(side: str) -> str:
@@ -44,6 +47,17 @@ def fallible_sides(spec: JobSpec) -> tuple[str, ...]:
 def diverts(spec: JobSpec) -> bool:
     """Whether the frame has a stage that diverts rows, so that each write task has dead letters to write."""
     return spec.record_errors.policy is OnRecordError.DEAD_LETTER and bool(fallible_sides(spec))
+
+
+def counts_records(spec: JobSpec) -> bool:
+    """Whether records that do not parse are dropped, so that it matters how many of them there are."""
+    return spec.record_errors.policy is not OnRecordError.FAIL and bool(fallible_sides(spec))
+
+
+def framed_side(spec: JobSpec) -> str:
+    """The side with the schemas of a registry, by which records are counted; empty if there is none."""
+    chosen = {"value": spec.source.value_format, "key": spec.source.key_format}
+    return next((side for side, format_ in chosen.items() if format_.traits.registered), "")
 
 
 def attempt_key(job: Job) -> str:
@@ -71,9 +85,9 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
         # Filters are not pushed below an observation: without it Spark parses a record again for each condition on it.
         decoded = decoded.observe(_OBSERVATION, f.count(f.lit(1)).alias("records"))
         return decoded.withColumns({side: _or_raised(side) for side in sides}).select(*names)
+    decoded = decoded.observe(_OBSERVATION, *_counts(error, _counted_topics(job.spec)))
     if policy is OnRecordError.SKIP:
-        counted = decoded.observe(_OBSERVATION, f.count(error).alias(_SKIPPED))
-        return counted.filter(error.isNull()).select(*names)
+        return decoded.filter(error.isNull()).select(*names)
     stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
     marked = decoded.select(*names, RAW_KEY, RAW_VALUE, stage.alias(STAGE), error.alias(ERROR))
     schema = StructType([decoded.schema[name] for name in names])
@@ -128,12 +142,38 @@ def require_aligned(spec: JobSpec) -> None:
     )
 
 
-def skipped_records(spec: JobSpec, spark: SparkSession, query_name: str) -> int:
-    """Records that Skip removed from the batch under way; the checkpoint runner asks when its tasks are done."""
-    if spec.record_errors.policy is not OnRecordError.SKIP or not fallible_sides(spec):
-        return 0
+def observed_tallies(spec: JobSpec, spark: SparkSession, query_name: str) -> dict[str, Tally]:
+    """Records of the batch under way by topic; the checkpoint runner asks when its tasks are done.
+
+    The name of a topic is empty where its topics are counted together.
+    """
+    if not counts_records(spec):
+        return {}
     counts = observed(spark, query_name, _OBSERVATION)
-    return 0 if counts is None else int(counts[_SKIPPED])
+    if counts is None:
+        return {}
+    found = {}
+    for index, topic in enumerate(_counted_topics(spec)):
+        example = counts.get(f"{_EXAMPLE}{index}")
+        found[topic] = Tally(
+            int(counts[f"{_PARSED}{index}"]), int(counts[f"{_BAD}{index}"]),
+            None if example is None else Example(**example),
+        )  # fmt: skip
+    return found
+
+
+def _counted_topics(spec: JobSpec) -> tuple[str, ...]:
+    topics = spec.source.topics
+    return topics if 0 < len(topics) <= _MAX_TOPICS else ("",)
+
+
+def _counts(error: Column, topics: Sequence[str]) -> Iterator[Column]:
+    place = f.struct("topic", "partition", "offset", error.alias("error"))
+    for index, topic in enumerate(topics):
+        belongs = f.lit(True) if len(topics) == 1 else f.col("topic") == topic
+        yield f.count(f.when(belongs & error.isNull(), 1)).alias(f"{_PARSED}{index}")
+        yield f.count(f.when(belongs, error)).alias(f"{_BAD}{index}")
+        yield f.min(f.when(belongs & error.isNotNull(), place)).alias(f"{_EXAMPLE}{index}")
 
 
 def _or_raised(side: str) -> Column:

@@ -19,18 +19,21 @@ from pyspark.sql.types import (
 
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Job, Partitioner, Sink, Source, TopicFrom
+from sparkapp.model.job.spec import Job, Partitioner, Sink, TopicFrom
 from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
 from sparkapp.spark.frames.json_format import parse_json
-from sparkapp.spark.frames.record_policy import apply_policy, with_raw_columns
+from sparkapp.spark.frames.record_policy import apply_policy, counts_records, framed_side, with_raw_columns
 from sparkapp.spark.frames.registry_format import parse_registered
 
+Publish = Callable[[], None]
 
-def decode_records(records: DataFrame, job: Job) -> DataFrame:
+
+def decode_records(records: DataFrame, job: Job, publish: Publish) -> DataFrame:
     """Applies ``source.format``, ``source.stopping.predicate`` and ``onRecordError``; called before the query starts.
 
     :param records: the columns of :data:`sparkapp.spark.tasks.data_source.SOURCE_DDL`.
+    :param publish: called in workers: tells the totals of the process.
     :raises ConfigurationError: Spark does not understand a schema or the predicate.
     """
     source = job.spec.source
@@ -39,36 +42,40 @@ def decode_records(records: DataFrame, job: Job) -> DataFrame:
         ("key", source.key_format, source.key_schema),
         ("value", source.value_format, source.value_schema),
     ):
-        records = DECODERS[chosen](records, side, schema, source)
+        records = DECODERS[chosen](records, side, schema, job, publish)
     return apply_policy(end_at_predicate(records, job.spec), job)
 
 
-def _decode_raw(records: DataFrame, _side: str, _schema: str, _source: Source) -> DataFrame:
+def _decode_raw(records: DataFrame, _side: str, _schema: str, _job: Job, _publish: Publish) -> DataFrame:
     return records
 
 
-def _decode_string(records: DataFrame, side: str, _schema: str, _source: Source) -> DataFrame:
+def _decode_string(records: DataFrame, side: str, _schema: str, _job: Job, _publish: Publish) -> DataFrame:
     return records.withColumn(side, f.col(side).cast("string"))
 
 
-def _decode_json(records: DataFrame, side: str, schema: str, _source: Source) -> DataFrame:
+def _decode_json(records: DataFrame, side: str, schema: str, _job: Job, _publish: Publish) -> DataFrame:
     return parse_json(records, side, schema)
 
 
-def _decode_registered(records: DataFrame, side: str, schema: str, source: Source) -> DataFrame:
+def _decode_registered(records: DataFrame, side: str, schema: str, job: Job, publish: Publish) -> DataFrame:
+    source = job.spec.source
     kind = source.key_format if side == "key" else source.value_format
     assert source.schema_registry is not None  # a rule of the job (check_registry_access)
-    return parse_registered(records, side, kind=kind, registry=source.schema_registry, schema=schema)
+    counted = counts_records(job.spec) and side == framed_side(job.spec)
+    return parse_registered(
+        records, side, kind=kind, registry=source.schema_registry, schema=schema, publish=publish if counted else None
+    )
 
 
-DECODERS: Mapping[Format, Callable[[DataFrame, str, str, Source], DataFrame]] = {
+DECODERS: Mapping[Format, Callable[[DataFrame, str, str, Job, Publish], DataFrame]] = {
     Format.RAW: _decode_raw,
     Format.STRING: _decode_string,
     Format.JSON: _decode_json,
     Format.AVRO: _decode_registered,
     Format.PROTOBUF: _decode_registered,
 }
-"""The decoder of every format: takes the frame, the side, its schema, and the source.
+"""The decoder of every format: takes the frame, the side, its schema, the job, and what tells totals.
 
 It replaces the side's column, and adds :func:`error_column` exactly if the format is fallible.
 """

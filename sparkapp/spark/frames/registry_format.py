@@ -5,6 +5,7 @@ Only that side passes through Python; Spark keeps the other columns in the JVM.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,8 +15,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
+from sparkapp.dataplane.statistics import TOTALS
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
+from sparkapp.source import record_tally
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.source.formats.registered_records import RegisteredDecoder
 from sparkapp.spark.frames.record_policy import error_column
@@ -24,27 +27,39 @@ _RECORD, _ERROR = "record", "error"
 
 
 def parse_registered(
-    records: DataFrame, side: str, *, kind: Format, registry: RegistryAccess, schema: str
+    records: DataFrame,
+    side: str,
+    *,
+    kind: Format,
+    registry: RegistryAccess,
+    schema: str,
+    publish: Callable[[], None] | None,
 ) -> DataFrame:
     """Replaces the bytes of a side by its record, and adds the side's error column.
 
     :param side: ``key`` or ``value``.
     :param kind: Avro or Protobuf.
     :param schema: the reader schema, which the driver fixed for the attempt.
+    :param publish: called in workers when records are counted by their schema; None where they are not.
     """
     columns = from_arrow_type(decoder_of(kind, registry, schema, side).type)
     answer = StructType([StructField(_RECORD, columns), StructField(_ERROR, StringType())])
 
     # Spark reads these type hints, and accepts only the bare name.
-    def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]
-        return decoded_side(values, side, kind=kind, registry=registry, schema=schema)
+    def decode(values: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+        found = decoded_side(values, side, kind=kind, registry=registry, schema=schema)
+        if publish is not None:
+            places = pa.RecordBatch.from_arrays([topic, partition, offset], names=["topic", "partition", "offset"])
+            record_tally.note(places, found.field(_ERROR), TOTALS.add, framed=values.cast(pa.binary()), by_topic=False)
+            publish()
+        return found
 
     # Declared as nondeterministic, so that Spark does not copy the call into every filter and projection that uses a
     # field of the record.
     function: Any = f.arrow_udf(decode, answer).asNondeterministic()
     parsed = f.col(f"_parsed_{side}")
     return (
-        records.withColumn(f"_parsed_{side}", function(f.col(side)))
+        records.withColumn(f"_parsed_{side}", function(f.col(side), "topic", "partition", "offset"))
         .withColumn(error_column(side), parsed[_ERROR])
         .withColumn(side, parsed[_RECORD])
         .drop(f"_parsed_{side}")

@@ -33,6 +33,7 @@ class Announcements:
         """Records that did not parse before this attempt; None after the event about more of them."""
         self._silent: set[int] = set()
         self._waits = False
+        self._all_dropped = False
 
     def recovery(self, recovery: Recovery) -> None:
         """Events about aborted and lost transactions, a restored checkpoint and an edited document."""
@@ -73,9 +74,20 @@ class Announcements:
             topic = self._job.spec.record_errors.dead_letter_topic
             what = f"written to topic {topic}" if topic else "skipped"
             message = f"records that do not parse are {what}: {bad} since the job's first start, see status"
-            self._events.event(
-                DriverEvent.RECORDS_DEAD_LETTERED if topic else DriverEvent.RECORDS_SKIPPED, message, warning=True
-            )
+            self._events.event(self._reason_of_bad_records(), message, warning=True)
+
+    def records_dropped(self, finding: str) -> None:
+        """An event each time that all records of the job, a topic or a schema begin to be dropped.
+
+        :param finding: of a completed checkpoint; empty where records parse.
+        """
+        if finding and not self._all_dropped:
+            self._events.event(self._reason_of_bad_records(), finding, warning=True)
+        self._all_dropped = bool(finding)
+
+    def _reason_of_bad_records(self) -> DriverEvent:
+        diverted = bool(self._job.spec.record_errors.dead_letter_topic)
+        return DriverEvent.RECORDS_DEAD_LETTERED if diverted else DriverEvent.RECORDS_SKIPPED
 
     def subtask_silent(self, subtask: int) -> None:
         """An event at a subtask's first silence of this attempt; the log has all of them."""

@@ -9,13 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.dataplane.statistics import TOTALS
 from sparkapp.model.errors import RecordError
 from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
+from sparkapp.source import record_tally
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
-from sparkapp.spark.frames.record_policy import attempt_key, divert, diverts, fallible_sides
+from sparkapp.spark.frames.record_policy import (
+    attempt_key,
+    counts_records,
+    divert,
+    diverts,
+    fallible_sides,
+    framed_side,
+)
 from sparkapp.spark.frames.registry_format import decoded_side
 
 _ANY_BYTES = pc.CastOptions(pa.string(), allow_invalid_utf8=True)
@@ -38,6 +47,8 @@ class RecordDecoder:
         self._sides = [part for part in sides if is_read and part[1] is not Format.RAW]
         self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
         self._fallible = fallible_sides(job.spec)
+        self._counts = counts_records(job.spec)
+        self._framed = framed_side(job.spec)
         self.skipped = 0
 
     def decode(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
@@ -77,6 +88,9 @@ class RecordDecoder:
                 pc.if_else(pc.is_valid(errors[side]), side, pa.scalar(None, pa.string())) for side in self._fallible
             ]
             columns |= {STAGE: pc.coalesce(*names), ERROR: pc.coalesce(*failed)}
+        if self._counts:
+            framed = batch.column(self._framed) if self._framed else None
+            record_tally.note(batch, columns[ERROR], TOTALS.add, framed=framed)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _good(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Queue
 
@@ -179,7 +180,7 @@ class _Host:
         surroundings = DriverEnvironment(
             store=FileStore(Path(order["state"])),
             retained=FolderRetainedStore.next_to(Path(order["state"])),
-            write_report=lambda _: None,
+            write_report=partial(_write, Path(f"{order['termination']}.report")),
             open_session=lambda: self._session(job),
             close_session=_end,
             folder=Path(order["folder"] or tempfile.mkdtemp(prefix="kafkaspark-")),
@@ -226,6 +227,10 @@ def _end(session: SparkSession) -> None:
     deadline = Deadline.after(_TASKS_SECONDS)
     while scheduler.rootPool().runningTasks() and not deadline.expired:
         time.sleep(0.02)
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job, JobSpec
-from sparkapp.model.report import Termination, decode_termination
+from sparkapp.model.report import Report, Termination, decode_report, decode_termination
 from sparkapp.spark.launch.settings import CLASSES_VARIABLE as CLASSES
 from tests.support.jobs.spark_home import unzipped_spark_home
 from tests.support.kafka.idempotent_producer import idempotent_producer
@@ -163,6 +163,11 @@ class LocalJob:
     def termination(self) -> Termination | None:
         file = self.folder / f"termination-{self.attempt}"
         return decode_termination(file.read_text()) if file.exists() else None
+
+    def report(self) -> Report | None:
+        """The last report of an attempt in the host."""
+        file = self.folder / f"termination-{self.attempt}.report"
+        return decode_report(file.read_text(), job_uid=self.uid) if file.exists() else None
 
     def log(self, lines: int = 40) -> str:
         file = self.folder / f"log-{self.attempt}"

@@ -9,7 +9,8 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.event_reason import Durability
+from sparkapp.model.event_reason import DriverEvent, Durability
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.report import DriverState, Report
 
 _INTERVAL_SECONDS = 10
@@ -35,6 +36,7 @@ def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob 
     _judge_kafka(draft, report)
     if desired is not None:
         _judge_durability(draft, report, desired)
+        _judge_records(draft, report, desired)
     interval = desired.spec.checkpoint_interval if desired is not None else _INTERVAL_SECONDS
     again = (
         judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
@@ -65,6 +67,24 @@ def _judge_durability(draft: StatusDraft, report: Report | None, desired: Desire
     elif draft.since(kind, ConditionStatus.FALSE) is None:
         message = "no driver reports the copies of the topics that the job's transactions write"
         draft.condition(kind, ConditionStatus.UNKNOWN, reason=Durability.NOT_OBSERVED, message=message)
+
+
+def _judge_records(draft: StatusDraft, report: Report | None, desired: DesiredJob) -> None:
+    """Sets RecordsHealthy by what the attempt has parsed and dropped. A job has it once it has read a record."""
+    kind = ConditionType.RECORDS_HEALTHY
+    if desired.spec.record_errors.policy is OnRecordError.FAIL:
+        draft.drop_condition(kind)
+    elif report is None or not report.records_judged:
+        if draft.has_condition(kind):
+            message = "no driver reports that it has parsed or dropped a record"
+            draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
+    elif report.records_dropped:
+        diverted = bool(desired.spec.record_errors.dead_letter_topic)
+        reason = DriverEvent.RECORDS_DEAD_LETTERED if diverted else DriverEvent.RECORDS_SKIPPED
+        message = f"{report.records_dropped}; correct spec.source.format, or the records' producers"
+        draft.condition(kind, ConditionStatus.FALSE, reason=reason, message=message)
+    else:
+        draft.condition(kind, ConditionStatus.TRUE, reason="RecordsParse")
 
 
 def judge_transactions(

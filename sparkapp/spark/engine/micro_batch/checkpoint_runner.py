@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +15,21 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.record_tally import TOPIC, Group, counted
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.end_of_stream import stops_found
 from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_watermark
-from sparkapp.spark.frames.record_policy import skipped_records
+from sparkapp.spark.frames.record_policy import observed_tallies
 from sparkapp.spark.reporting.liveness import StreamLiveness, step_seconds
 from sparkapp.spark.state import query_log
+from sparkapp.spark.tasks.client_totals import merge
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +75,9 @@ class CheckpointRunner:
         self._stateful_allowed = stateful_allowed
         self._completed = completed
         self._keeps_state: bool | None = None
+        self._counts: Counter[str] = Counter()
+        self._shown: set[str] = set()
+        """Topics of which a record that does not parse is among the counts."""
         self.late_rows = 0
 
     def run_batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -105,6 +112,7 @@ class CheckpointRunner:
         results = self._write_stage.write(frame, orders, checkpoint_id)
         if is_stateful:
             self.late_rows += late_rows(self._spark, self._query_name)
+        skipped = self._note_records()
         stops = self._stops(splits)
         splits = cut_at(splits, stops)
         completed = self._coordinator.complete(
@@ -116,7 +124,7 @@ class CheckpointRunner:
                 aligned=aligned,
                 committables=tuple(result.committable for result in results if result.committable is not None),
                 records_out=sum(result.records for result in results),
-                records_skipped=skipped_records(self._job.spec, self._spark, self._query_name),
+                records_skipped=skipped,
                 records_dead_lettered=sum(result.dead_letters for result in results),
                 engine=query_log.encode_engine(self._engine_state(batch_id, is_stateful=is_stateful)),
                 engine_has_state=is_stateful,
@@ -127,6 +135,18 @@ class CheckpointRunner:
         self._stream.complete(checkpoint_id)
         if completed is not None:
             self._completed(completed, time.monotonic() - started)
+
+    def _note_records(self) -> int:
+        """Adds the batch's counts of records to the totals of the workers; returns how many were skipped."""
+        found = observed_tallies(self._job.spec, self._spark, self._query_name)
+        for topic, tally in found.items():
+            shown = topic in self._shown or tally.example is None
+            self._shown |= set() if shown else {topic}
+            group = Group(TOPIC, topic or "of the job")
+            self._counts.update(counted(group, tally.parsed, tally.bad, None if shown else tally.example))
+        merge(self._write_stage.clients, {"the driver": dict(self._counts)})
+        skips = self._job.spec.record_errors.policy is OnRecordError.SKIP
+        return sum(tally.bad for tally in found.values()) if skips else 0
 
     def _check_state(self) -> bool:
         """Whether the transform keeps state, asked of the first batch's plan.

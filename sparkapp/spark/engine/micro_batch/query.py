@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +18,11 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
+from sparkapp.spark.frames.record_policy import attempt_key
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.state import query_log
+from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.tasks.planner_socket import PlannerServer
 
@@ -60,7 +63,8 @@ def start_query(
     server = PlannerServer(planner, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
     spark.dataSource.register(KafkaSparkDataSource)
     options = {"job": encode_job(job), "planner": server.address, "key": key.hex()}
-    records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job)
+    publish = partial(client_totals.publish, attempt_key(job))
+    records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
     result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
     planner.columns = columns_used(result, spark)
     limit_stream(spark, planner.columns)

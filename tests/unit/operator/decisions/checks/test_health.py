@@ -184,3 +184,22 @@ async def test_a_job_that_writes_no_transactions_any_more_loses_the_condition() 
     fixture.kubernetes.edit_job(KEY, sink={"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"})
     await fixture.settle()
     assert fixture.kubernetes.condition(KEY, "TransactionsDurable") == {}
+
+
+async def test_records_are_healthy_while_some_parse_and_a_finding_is_shown() -> None:
+    fixture = await running(onRecordError="Skip")
+    assert all(found["type"] != "RecordsHealthy" for found in fixture.status["conditions"])
+    fixture.report(1, **OPEN, records_judged=True)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "RecordsHealthy")["status"] == "True"
+    fixture.report(1, **OPEN, records_judged=True, records_dropped="all of the last 12 records were skipped")
+    await fixture.settle()
+    found = fixture.kubernetes.condition(KEY, "RecordsHealthy")
+    assert (found["status"], found["reason"]) == ("False", "RecordsSkipped")
+    assert found["message"].startswith("all of the last 12 records were skipped; correct spec.source.format")
+    fixture.report(1, **OPEN, records_judged=True)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "RecordsHealthy")["status"] == "True"
+    fixture.report(1, **OPEN)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "RecordsHealthy")["status"] == "Unknown"

@@ -1,0 +1,109 @@
+"""All records of a job, a topic or a schema are dropped, or some are: only the first is a finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
+from sparkapp.source import record_tally
+from sparkapp.source.record_tally import SCHEMA, TOPIC, Example, Group, Tally, tallies
+from sparkapp.spark.reporting.dropped_records import DroppedRecords
+
+SKIP = RecordErrors(policy=OnRecordError.SKIP)
+LETTERS = RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq")
+EXAMPLE = Example("in", 1, 77, "the value is not JSON")
+IN, OTHER, SEVEN = Group(TOPIC, "in"), Group(TOPIC, "other"), Group(SCHEMA, "7")
+
+
+def bad(count: int, parsed: int = 0) -> Tally:
+    return Tally(parsed, count, EXAMPLE)
+
+
+@pytest.fixture(autouse=True)
+def of_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_tally, "_known", set())
+    monkeypatch.setattr(record_tally, "_shown", set())
+
+
+def test_all_records_of_a_job() -> None:
+    judge = DroppedRecords(SKIP)
+    assert judge.judge({}) == ""
+    assert not judge.judged
+    text = judge.judge({IN: bad(12)})
+    assert text == (
+        "all of the last 12 records were skipped, for example topic in, partition 1, offset 77: the value is not JSON"
+    )
+    assert judge.judged
+    assert judge.judge({IN: bad(13)}) == text, "the text is stable"
+    assert "the last 24 records" in judge.judge({IN: bad(24)})
+    assert judge.judge({IN: bad(24)}) != ""
+    assert judge.judge({IN: bad(24, parsed=1)}) == ""
+    assert judge.judge({IN: bad(26, parsed=1)}) == ""
+    assert "the last 5 records" in judge.judge({IN: bad(29, parsed=1)})
+
+
+def test_the_dead_letter_topic_is_named() -> None:
+    assert "all of the last 3 records were written to topic dlq" in DroppedRecords(LETTERS).judge({IN: bad(3)})
+
+
+def test_a_rare_bad_record_is_no_finding() -> None:
+    judge = DroppedRecords(SKIP)
+    for number in range(1, 50):
+        assert judge.judge({IN: bad(number, parsed=100 * number)}) == ""
+    assert judge.judge({IN: bad(50, parsed=4900)}) == "", "a quiet checkpoint with a bad record alone"
+    assert judge.judge({IN: bad(50, parsed=4901)}) == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "of"),
+    [({IN: bad(5), OTHER: Tally(9, 0)}, "of topic in"), ({IN: bad(5, 9), SEVEN: bad(5)}, "of schema 7")],
+)
+def test_all_records_of_a_topic_or_schema(first: dict[Group, Tally], of: str) -> None:
+    judge = DroppedRecords(SKIP)
+    assert f"all of the last 5 records {of} were skipped" in judge.judge(first)
+    later = {group: Tally(tally.parsed + 1, tally.bad, tally.example) for group, tally in first.items()}
+    assert judge.judge(later) == ""
+
+
+def batch(*rows: tuple[str, bytes | None, str | None]) -> tuple[pa.RecordBatch, pa.Array, pa.Array]:
+    places = pa.RecordBatch.from_pydict({
+        "topic": [topic for topic, _, _ in rows], "partition": pa.array([3] * len(rows), pa.int32()),
+        "offset": pa.array(range(len(rows)), pa.int64()),
+    })  # fmt: skip
+    return (
+        places,
+        pa.array([error for *_, error in rows], pa.string()),
+        pa.array([raw for _, raw, _ in rows], pa.binary()),
+    )
+
+
+def framed(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + b"x"
+
+
+def test_workers_count_by_topic_and_schema() -> None:
+    totals: Counter[str] = Counter()
+    places, errors, raw = batch(
+        ("in", framed(7), None), ("in", framed(8), "line 1\nline 2"), ("other", framed(7), None), ("other", None, None),
+        ("in", b"{}", "not framed"), ("in", framed(8), "again"),
+    )  # fmt: skip
+    for _ in range(2):
+        record_tally.note(places, errors, totals.update, framed=raw)
+    found = tallies({"w/1": totals, "w/2": {"fetched": 9}})
+    example = Example("in", 3, 1, "line 1 line 2")
+    assert found == {
+        Group(TOPIC, "in"): Tally(2, 6, example), Group(TOPIC, "other"): Tally(4, 0),
+        Group(SCHEMA, "7"): Tally(4, 0), Group(SCHEMA, "8"): Tally(0, 4, example),
+    }  # fmt: skip
+    assert tallies({"w/1": totals, "w/2": totals})[Group(SCHEMA, "8")] == Tally(0, 8, example)
+
+
+def test_records_name_no_more_schemas_than_are_counted() -> None:
+    totals: Counter[str] = Counter()
+    places, errors, raw = batch(*(("in", framed(number), "bad") for number in range(1000)))
+    record_tally.note(places, errors, totals.update, framed=raw)
+    assert len(tallies({"w": totals})) <= 2 * record_tally.MAX_GROUPS
+    assert tallies({"w": totals})[IN].bad == 1000
