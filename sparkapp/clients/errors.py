@@ -156,17 +156,18 @@ def error_of(code: int, text: str, doing: str) -> KafkaSparkJobError:
     return kind(f"{doing}: {text or error.str()} ({error.name()})")
 
 
-def refused_by_client(code: int, doing: str, record: RefusedRecord, *, limit: int) -> RecordRefused:
+def refused_by_client(code: int, doing: str, record: RefusedRecord, *, limit: int, brokers: str) -> RecordRefused:
     """The exception for a record that the client does not take, with a code of :data:`CAUSE`.
 
-    :param limit: the client's ``message.max.bytes``.
+    :param limit: the client's ``message.max.bytes``. :param brokers: as in :func:`refused_by_broker`.
     """
-    larger = limit + max(record.size - limit, 0) + _OVERHEAD
+    larger = max(record.size, limit) + _OVERHEAD
     error = RecordRefused(
         f"{doing}: the client refuses a record of {record.size} bytes: its message.max.bytes is {limit}"
         f" ({KafkaError(code).name()})",
-        remedy=f"set message.max.bytes in spec.sink.properties to {larger} or more, and max.message.bytes of topic"
-        f" {record.topic}, too; or have the transform write smaller records",
+        remedy=f"raise max.message.bytes of topic {record.topic}: {_alter(brokers, record.topic)} --add-config"
+        f" max.message.bytes={larger}. The client's limit follows it up to 64 MiB. Beyond that, or where it is set, set"
+        f" message.max.bytes in spec.sink.properties to {larger}, too. Or have the transform write smaller records",
     )
     error.record = replace(record, cause=Cause.SIZE)
     return error
@@ -191,9 +192,13 @@ _OVERHEAD = 1024
 """Bytes of a record batch without keys, values and headers."""
 
 
+def _alter(brokers: str, topic: str) -> str:
+    return f"kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic}"
+
+
 def _refusal(cause: Cause, record: RefusedRecord, brokers: str) -> tuple[str, str]:
     topic = record.topic
-    alter = f"kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic}"
+    alter = _alter(brokers, topic)
     if cause is Cause.SIZE:
         return (
             f"a batch whose largest record has {record.size} bytes",

@@ -93,7 +93,7 @@ class CheckedProducer(ABC):
             error = self._translated(failure, f"producing to {topic}")
             if failure.record is not None and failure.code in CAUSE:
                 error = self._refusal = refused_by_client(
-                    failure.code, f"producing to {topic}", failure.record, limit=self._largest
+                    failure.code, f"producing to {topic}", failure.record, limit=self._largest, brokers=self._brokers
                 )
             raise error from None
 

@@ -24,12 +24,12 @@ def producer_limits(job: Job) -> dict[str, str]:
     """``message.max.bytes`` and ``batch.size`` of the job's producers, where ``sink.properties`` have none."""
     topics = (job.spec.sink.topic, *job.spec.record_errors.topics)
     known = [job.record_limits[topic] for topic in topics if topic in job.record_limits]
-    largest = max([limit + _OVERHEAD for limit in known], default=0)
+    largest = max([BROKERS_DEFAULT, *known]) + _OVERHEAD
     properties = job.spec.sink.properties
     is_compressed = any(properties.get(name, "none") != "none" for name in _COMPRESSION)
     if len(known) < len(topics) or job.spec.sink.topic_from is TopicFrom.COLUMN or is_compressed:
         largest = max(largest, UNKNOWN_BYTES)
-    limits = {"message.max.bytes": str(max(_OVERHEAD, min(largest, MOST_BYTES)))}
+    limits = {"message.max.bytes": str(min(largest, MOST_BYTES))}
     narrowest = min(known, default=BATCH_BYTES)
     if narrowest < BATCH_BYTES:
         limits["batch.size"] = str(max(1, narrowest))

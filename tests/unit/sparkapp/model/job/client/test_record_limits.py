@@ -35,7 +35,7 @@ def job(limits: Mapping[str, int], *, letters: str = "", **sink: object) -> Job:
         ({"out": BROKERS_DEFAULT}, "", {}, BROKERS_DEFAULT + 1024, None),
         ({"out": 20 << 20}, "", {}, (20 << 20) + 1024, None),
         ({"out": 1 << 30}, "", {}, MOST_BYTES, None),
-        ({"out": 5000}, "", {}, 6024, "5000"),
+        ({"out": 5000}, "", {}, BROKERS_DEFAULT + 1024, "5000"),
         ({"out": 5000, "letters": 20 << 20}, "letters", {}, (20 << 20) + 1024, "5000"),
         ({"out": 5000}, "letters", {}, UNKNOWN_BYTES, "5000"),
         ({"out": 50 << 20}, "letters", {}, (50 << 20) + 1024, None),
@@ -43,7 +43,7 @@ def job(limits: Mapping[str, int], *, letters: str = "", **sink: object) -> Job:
         ({"out": BROKERS_DEFAULT}, "", {"topic_from": TopicFrom.COLUMN}, UNKNOWN_BYTES, None),
         ({"out": BROKERS_DEFAULT}, "", {"properties": {"compression.type": "zstd"}}, UNKNOWN_BYTES, None),
         ({"out": BROKERS_DEFAULT}, "", {"properties": {"compression.type": "none"}}, BROKERS_DEFAULT + 1024, None),
-        ({"out": 0}, "", {}, 1024, "1"),
+        ({"out": 0}, "", {}, BROKERS_DEFAULT + 1024, "1"),
     ],
 )  # fmt: skip
 def test_the_client_takes_what_a_topic_takes(
