@@ -50,7 +50,7 @@ def parse_registered(
         found = decoded_side(values, side, kind=kind, registry=registry, schema=schema)
         if publish is not None:
             places = pa.RecordBatch.from_arrays([topic, partition, offset], names=["topic", "partition", "offset"])
-            record_tally.note(places, found.field(_ERROR), TOTALS.add, framed=values.cast(pa.binary()), by_topic=False)
+            _count(found.field(_ERROR), values, places)
             publish()
         return found
 
@@ -64,6 +64,11 @@ def parse_registered(
         .withColumn(side, parsed[_RECORD])
         .drop(f"_parsed_{side}")
     )
+
+
+def _count(errors: Any, values: Any, places: pa.RecordBatch) -> None:
+    """Counts records by their schema; not in the function that Spark pickles, which cannot have the totals."""
+    record_tally.note(places, errors, TOTALS.add, framed=values.cast(pa.binary()), by_topic=False)
 
 
 def decoded_side(

@@ -19,6 +19,7 @@ from sparkapp.model.report import Report
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob
 from tests.support.kafka import visibility
+from tests.support.kafka.schema_registry import framed, registry
 
 pytestmark = pytest.mark.spark
 
@@ -86,3 +87,27 @@ def test_a_job_that_drops_everything_says_so(
     await_report(job, lambda report: not report.records_dropped)
     assert job.drain() == 0
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(15))
+
+
+@pytest.mark.parametrize("engine", [Engine.MICRO_BATCH, Engine.CONTINUOUS])
+def test_all_records_of_a_schema_are_dropped_and_others_of_its_topic_are_not(
+    local_job: LocalJobs, broker: str, tmp_path: Path, engine: Engine
+) -> None:
+    (tmp_path / "own_numbers.py").write_text(_MODULE)
+    number = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]}
+    other = {"type": "record", "name": "Other", "fields": [{"name": "text", "type": "string"}]}
+    with registry() as server:
+        for _ in range(40):  # ids that no other test of the host has
+            read, dropped = server.register("r", number), server.register("r", other)
+        job = local_job(
+            transform=SQL if engine is Engine.MICRO_BATCH else ARROW, engine=engine, code=tmp_path,
+            on_record_error=SKIP, value_format=Format.AVRO, value_schema=json.dumps(number),
+            schema_registry=server.access,
+        )  # fmt: skip
+        write(broker, job, *(framed(read, number, {"n": each}) for each in range(10)))
+        write(broker, job, *(framed(dropped, other, {"text": "x"}) for _ in range(10)))
+        job.start()
+        found = await_report(job, lambda report: bool(report.records_dropped)).records_dropped
+        assert f"records of schema {dropped} were skipped, for example topic {job.spec.source.topics[0]}, " in found
+        assert job.drain() == 0
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(10))
