@@ -14,8 +14,8 @@ from sparkapp.checkpoint.group_progress import GroupOffsets, GroupProgress
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_after
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.deadline import Clock, Deadline
+from sparkapp.clients.transactions.partition_logs import GROUP_TOPIC
 from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import is_first_start
@@ -25,19 +25,15 @@ from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
-from sparkapp.sink.committer import Settled
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
+from sparkapp.sink.ending.log_scope import sink_topics
 from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 LOG = logging.getLogger(__name__)
 
-
-class Committer(Protocol):
-    """Commits the transactions of one checkpoint."""
-
-    def commit(
-        self, committables: Sequence[KafkaCommittable], *, after_each: Callable[[KafkaCommittable], None] | None = None
-    ) -> Sequence[Settled]: ...
+_IDLE_PROOF_SECONDS = 0.5
+"""For the proof of the last commits where a job is idle; it is asked for again."""
 
 
 class PreCommits(Protocol):
@@ -72,7 +68,7 @@ class CheckpointCoordinator:
         document: CheckpointDocument,
         version: str,
         pre_commits: PreCommits,
-        committer: Committer,
+        commits: CheckpointCommits,
         group_offsets: GroupOffsets | None,
         now: Callable[[], str],
         hook: StepHook = no_hook,
@@ -84,7 +80,7 @@ class CheckpointCoordinator:
         self._document = document
         self._version = version
         self._pre_commits = pre_commits
-        self._committer = committer
+        self._commits = commits
         self._group = GroupProgress(job, group_offsets, document=document, clock=clock)
         self._now = now
         self._hook = hook
@@ -105,16 +101,21 @@ class CheckpointCoordinator:
         """Base of the transactional ids by hint."""
         return self.ids.next_free
 
+    @property
+    def settled_id(self) -> int:
+        """The newest checkpoint before which the ids may be used again: the leaders have the markers of all before."""
+        return self._commits.settled(self.committed_id)
+
     def before_flush(self, checkpoint_id: int) -> None:
         """The write tasks of the checkpoint start next. Called by the write stage."""
         self._hook(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
 
     def ids_in_use(self) -> list[str]:
-        """Ids that the running checkpoints' tasks may write under, until their transactions are committed.
+        """Ids that the running checkpoints' tasks may write under, until their commits are proven.
 
         Producers that are ready ahead (ADR 52) begin nothing once retired. Called by the orphan sweep, in its thread.
         """
-        return [each for _, ids in tuple(self._running.values()) for each in ids]
+        return [*self._commits.unproven_ids, *(each for _, ids in tuple(self._running.values()) for each in ids)]
 
     @property
     def mode(self) -> OffsetCommitMode:
@@ -144,6 +145,7 @@ class CheckpointCoordinator:
                 transactional=transactional and is_first_start(hint, self.ids.bounds),
                 stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
                 finished=False, local=None, topic_ids=dict(topic_ids or {}),
+                sink_topics=sink_topics(self._job.spec) if transactional else frozenset(),
             )
         )  # fmt: skip
 
@@ -155,13 +157,16 @@ class CheckpointCoordinator:
 
         :param writers: subtasks that may write; None for all. A pipeline of Spark's may write without reading.
         :raises CheckpointConflict: superseded. :raises CheckpointError: the document cannot be read.
-        :raises KafkaAccessError: and KafkaUnreachable: see :meth:`GroupProgress.place`.
+        :raises KafkaAccessError: and KafkaUnreachable: see :meth:`GroupProgress.place`. Also where the last commits
+            under the checkpoint's ids are not proven in time.
         """
         self._claim.require()
         self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
         spec = self._job.spec
         writers = range(spec.parallelism) if writers is None else writers
-        self._running[self._prepared_id] = self._clock(), self.ids.of_checkpoint(spec, self._prepared_id, writers)
+        ids = self.ids.of_checkpoint(spec, self._prepared_id, writers)
+        self._commits.require_proven(ids)
+        self._running[self._prepared_id] = self._clock(), ids
         self._group.place(splits, self._document.checkpoint_id)
         return self._prepared_id
 
@@ -197,13 +202,14 @@ class CheckpointCoordinator:
         writes = bool(checkpoint.committables)
         times = self._pre_commits.require(checkpoint.committables, began=began) if writes else None
         started = time.monotonic()
-        size = self._write(self._document_after(checkpoint), times.write_by if times is not None else None)
+        size = self._write(self._document_after(checkpoint, times), times.write_by if times is not None else None)
         written = time.monotonic()
         self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
         if times is not None and times.commit_by.expired:
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have timed out"
             raise TransactionFenced(msg)
-        self._commit(checkpoint)
+        partitions = times.partitions if times is not None else {}
+        self._commits.commit(checkpoint.checkpoint_id, checkpoint.committables, partitions, proven=self.reusable.add)
         self.committed_id = checkpoint.checkpoint_id
         self._running.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()
@@ -224,11 +230,12 @@ class CheckpointCoordinator:
         Brokers forget a transactional id and a group's offsets after a week. Recovery could then not settle a document
         that still names its transactions. Everything else stays as it is, also the time of the checkpoint: it is the
         same checkpoint. A crash before the write leaves committed transactions to settle, as any crash after the
-        commits does. At most one write a checkpoint.
+        commits does. At most one write a checkpoint, and none before its commits are proven.
 
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        if self._document.committables and self.committed_id == self._document.checkpoint_id:
+        is_committed = self.committed_id == self._document.checkpoint_id
+        if self._document.committables and is_committed and self._commits.is_proven(within=_IDLE_PROOF_SECONDS):
             self._write(replace(self._document, committables=()))
 
     def rescale(self, parallelism: int) -> None:
@@ -239,6 +246,7 @@ class CheckpointCoordinator:
 
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
+        self._commits.require_proven()
         job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
         ids = AttemptIds.of(job.spec, hint=self.ids.hint, bounds=self.ids.bounds)
         last = replace(self._document, committables=(), transactional=False)
@@ -259,13 +267,21 @@ class CheckpointCoordinator:
         """Marks the last checkpoint as an orderly stop: no transaction is open, recovery has nothing to settle.
 
         :param finished: a bounded job has completed all its records.
+        :raises KafkaUnreachable: the last commits are not proven in time; the next attempt proves them.
         """
-        self._write(replace(self._document, drained=True, finished=finished, committables=(), created_at=self._now()))
+        self._commits.require_proven()
+        self._write(
+            replace(
+                self._document, drained=True, finished=finished, committables=(), sink_topics=frozenset(),
+                created_at=self._now(),
+            )
+        )  # fmt: skip
 
-    def _document_after(self, checkpoint: PreCommitted) -> CheckpointDocument:
+    def _document_after(self, checkpoint: PreCommitted, times: CommitTimes | None) -> CheckpointDocument:
+        topics = {each.topic for found in times.partitions.values() for each in found} if times is not None else set()
         return document_after(
             self._document, checkpoint, self._job, hint=self.ids.hint, slots=self.ids.bounds, mode=self.mode,
-            now=self._now(),
+            now=self._now(), written=topics - {GROUP_TOPIC},
         )  # fmt: skip
 
     def _write(self, document: CheckpointDocument, deadline: Deadline | None = None) -> int:
@@ -273,28 +289,3 @@ class CheckpointCoordinator:
         self._version = self._store.write(text, expected=self._version, deadline=deadline)
         self._document = document
         return len(text.encode())
-
-    def _commit(self, checkpoint: PreCommitted) -> None:
-        if not checkpoint.committables:
-            return
-        watched = None if self._hook is no_hook else self._between(checkpoint)
-        settled = self._committer.commit(checkpoint.committables, after_each=watched)
-        bad = [end for end in settled if end.outcome is not CommitOutcome.COMMITTED]
-        if bad:
-            shown = ", ".join(f"{end.committable.transactional_id} ({end.answer.name})" for end in bad)
-            msg = f"checkpoint {checkpoint.checkpoint_id} is final, but could not be committed: {shown}"
-            raise TransactionFenced(msg)
-        for end in settled:
-            if end.at_once:
-                self.reusable.add(end.committable)
-
-    def _between(self, checkpoint: PreCommitted) -> Callable[[KafkaCommittable], None]:
-        left = len(checkpoint.committables)
-
-        def after_each(_: KafkaCommittable) -> None:
-            nonlocal left
-            left -= 1
-            if left:
-                self._hook(ProtocolStep.BETWEEN_COMMITS, checkpoint.checkpoint_id)
-
-        return after_each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
@@ -59,12 +59,13 @@ def document_after(
     slots: SlotBounds,
     mode: OffsetCommitMode,
     now: str,
+    written: Collection[str] = (),
 ) -> CheckpointDocument:
     """The document that makes the checkpoint final.
 
     :param last: the document of the previous checkpoint.
     :param hint: and ``slots``: transactional ids that this attempt uses.
-    :param now: RFC 3339 time.
+    :param now: RFC 3339 time. :param written: topics that its transactions have written to.
     """
     has_evidence = mode is OffsetCommitMode.IN_TRANSACTION and checkpoint.aligned
     return CheckpointDocument(
@@ -77,6 +78,7 @@ def document_after(
         hint=hint,
         slots=slots,
         splits=checkpoint.splits,
+        sink_topics=last.sink_topics.union(written),
         aligned=checkpoint.aligned,
         committables=tuple(replace(committable, attempt=job.attempt) for committable in checkpoint.committables),
         evidence_group=job.spec.source.group_id if has_evidence else "",

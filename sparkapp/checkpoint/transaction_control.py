@@ -12,6 +12,8 @@ from sparkapp.checkpoint.recovery.recovery import TransactionControl
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.partition_logs import LogScope
+from sparkapp.clients.transactions.states import TransactionListing
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import is_first_start, local_id, offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -22,8 +24,12 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import KafkaCommitter, Settled
-from sparkapp.sink.lingering import abort_lingering, find_transactions
-from sparkapp.sink.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.ending.hanging import HangingAtStart
+from sparkapp.sink.ending.lingering import abort_lingering, find_listings, find_transactions
+from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.ending.proven_ends import ProvenEnds
+from sparkapp.sink.ending.proven_fence import PROOF_SECONDS, ProvenFence
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 LOG = logging.getLogger(__name__)
@@ -57,24 +63,30 @@ class KafkaTransactionControl:
         self._config = config
         self._claim = claim
         self._aborted_early = 0
+        self._told: frozenset[str] = frozenset()
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
         """See :meth:`TransactionControl.settle`.
 
+        First of all it ends what hangs in partitions: a fence would erase how it ended (ADR 68).
+
         :raises CheckpointError: another attempt owns the job, or that is not known.
-        :raises KafkaAccessError: not every id is fenced in time.
+        :raises TransactionHanging: how a transaction ended is forgotten.
+        :raises KafkaAccessError: not every id is fenced in time, or a partition has no leader.
         :raises CommitOutcomeUnknown: no deciding answer to EndTxn in time.
         """
+        fence = self._fence(document)
         if self._may_have_transactions(document):
+            self._end_hanging(document, spare=[each.transactional_id for each in document.committables])
             # Before the evidence is read: from now on brokers refuse requests of previous attempts' drivers.
-            self._client.fence_all(offsets_id(prefix) for prefix in document.prefixes)
+            fence.fence_all(offsets_id(prefix) for prefix in document.prefixes)
         if document.local is not None:
             # Idle ids, too: an instance that was granted may begin its next transaction whenever it continues.
             self._claim.require_no_successor()
             ids = (
                 local_id(prefix, subtask) for prefix in document.prefixes for subtask in range(document.slots.subtasks)
             )
-            self._client.fence_all(ids, deadline=Deadline.after(_FENCE_SECONDS))
+            fence.fence_all(ids, deadline=Deadline.after(_FENCE_SECONDS))
         if not document.committables:
             return ()
         evidence = None
@@ -101,8 +113,10 @@ class KafkaTransactionControl:
         sink = self._job.spec.sink
         if not self._may_have_transactions(document):
             return 0
+        # The transactions of the document have ended by now.
+        self._end_hanging(document, spare=())
         aborted = abort_lingering(
-            self._client, document.prefixes, hint=document.hint, slots=document.slots,
+            self._fence(document), document.prefixes, hint=document.hint, slots=document.slots,
             parallelism=self._job.spec.parallelism, pool_size=sink.producers_pool_size,
             retired=() if document.committables else document.previous_prefixes,
             before_fencing=self._claim.require_no_successor,
@@ -113,10 +127,17 @@ class KafkaTransactionControl:
         """Ends what the subtasks of a running attempt have left open; called by its engine when they are lost.
 
         :raises CheckpointError: another attempt owns the job, or that is not known; nothing was fenced.
-        :raises KafkaAccessError: not all are fenced.
+        :raises KafkaAccessError: not all are fenced, or not all aborts are proven.
         """
         self._claim.require_no_successor()
-        self._client.fence_all(ids)
+        ProvenFence(self._client, self.ends()).fence_all(ids)
+
+    def ends(self, document: CheckpointDocument | None = None) -> ProvenEnds:
+        """Proves the ends of the job's transactions.
+
+        :param document: with the topics and the group of earlier specs, for a recovery.
+        """
+        return ProvenEnds(self._client, self._scope(document), refused=self._unproven)
 
     def orphan_sweep(self, coordinator: OwnTransactions, observed: Callable[[OpenNow | None], None]) -> OrphanSweep:
         """The sweep that aborts orphan transactions while the attempt runs; made by the driver after recovery.
@@ -140,6 +161,38 @@ class KafkaTransactionControl:
             self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.reusable.retire,
             require_claim=self._claim.require, observed=observed,
         )  # fmt: skip
+
+    def _scope(self, document: CheckpointDocument | None) -> LogScope:
+        if document is None:
+            return log_scope(self._job.spec)
+        return log_scope(self._job.spec, earlier_topics=document.sink_topics, earlier_group=document.evidence_group)
+
+    def _fence(self, document: CheckpointDocument) -> ProvenFence:
+        return ProvenFence(self._client, self.ends(document))
+
+    def _end_hanging(self, document: CheckpointDocument, *, spare: Collection[str]) -> None:
+        spec = self._job.spec
+
+        def rows(deadline: Deadline) -> Sequence[TransactionListing]:
+            return find_listings(
+                self._client, document.prefixes, hint=document.hint, slots=document.slots,
+                parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size, deadline=deadline,
+            )  # fmt: skip
+
+        hanging = HangingAtStart(
+            self._client, self.ends(document), rows=rows, scope=self._scope(document),
+            fence=document.local is not None, require_claim=self._claim.require_no_successor,
+        )  # fmt: skip
+        ended = hanging.end(spare=spare, deadline=Deadline.after(PROOF_SECONDS))
+        if ended:
+            LOG.warning("%d hanging transaction(s) of earlier attempts ended as their coordinators say", ended)
+
+    def _unproven(self, topics: frozenset[str]) -> None:
+        if not topics <= self._told:
+            self._told |= topics
+            LOG.warning(
+                "the user may not read %s: ends of transactions are not proven there", ", ".join(sorted(topics))
+            )
 
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""

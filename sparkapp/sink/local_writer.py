@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.job.spec import Sink
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.ending.background_proof import BackgroundProof
 from sparkapp.sink.exactly_once_writer import OFFSETS_SECONDS
 from sparkapp.sink.producers.preparation import PooledProducer
 from sparkapp.sink.producers.producer_pool import ProducerPool
@@ -24,6 +28,8 @@ class LocalKafkaWriter(KafkaWriter):
     """One instance of a subtask: a producer that initialises its id once, and then commits as long as no doubt arises.
 
     It can only be closed after an error, an abort, a call without an answer, or a request that was sent twice (ADR 45).
+    It writes on when the partitions' leaders have the markers of its last commit (ADR 68). They are asked while the
+    next records are read.
 
     :param transactional_id: the subtask's only one.
     """
@@ -41,6 +47,7 @@ class LocalKafkaWriter(KafkaWriter):
         self._id = transactional_id
         self._entry: PooledProducer | None = None
         self._number = 0
+        self._proof: BackgroundProof | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -61,7 +68,7 @@ class LocalKafkaWriter(KafkaWriter):
 
         :param metadata: text stored with each offset.
         :returns: whether the instance may write on. Otherwise it is closed. It has committed in both cases.
-        :raises KafkaSparkJobError: the outcome is not known, and the instance is closed.
+        :raises KafkaSparkJobError: the outcome is not known, or the commit before is not proven. It is closed then.
         """
         try:
             producer = self._producer()
@@ -72,6 +79,7 @@ class LocalKafkaWriter(KafkaWriter):
             if acknowledged != self._written:
                 raise self._not_acknowledged(acknowledged)
             if producer.commit_transaction(self._timeout):
+                self._prove(producer.take_partitions(), group_id)
                 producer.begin_transaction()
                 self._next()
                 return True
@@ -95,8 +103,21 @@ class LocalKafkaWriter(KafkaWriter):
 
     def _producer(self) -> BatchProducer:
         assert self._entry is not None, "an open instance"
+        proof, self._proof = self._proof, None
+        if proof is not None:
+            proof.require(Deadline.after(self._timeout))
         return self._entry.producer
 
+    def _prove(self, partitions: Collection[TopicPartition], group_id: str) -> None:
+        assert self._entry is not None, "an open instance"
+        end = EndTxn(
+            transactional_id=self._id, producer_id=self._entry.producer_id, producer_epoch=self._entry.producer_epoch,
+            commit=True,
+        )  # fmt: skip
+        self._proof = BackgroundProof(partial(self._pool.proven.committed, end, partitions, group_id))
+
     def _drop_producer(self) -> None:
-        self._entry = None
+        if self._proof is not None:
+            self._proof.close()
+        self._entry = self._proof = None
         self._pool.drop(self._id)

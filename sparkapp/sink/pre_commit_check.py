@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sparkapp.clients.deadline import Clock, Deadline
 from sparkapp.clients.transactions.states import TransactionDescriber, TransactionDescription
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import TransactionFenced
+from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import COMMIT_SECONDS
 
 _SECONDS = 60.0
@@ -27,10 +28,12 @@ class CommitTimes(NamedTuple):
 
     :param write_by: for the write; the time that a commit may take is left after it.
     :param commit_by: when the coordinator of the oldest transaction may end it.
+    :param partitions: that each id's transaction has written to, the partition of the group's offsets included.
     """
 
     write_by: Deadline
     commit_by: Deadline
+    partitions: Mapping[str, frozenset[TopicPartition]] = {}
 
 
 class TransactionAges:
@@ -91,6 +94,7 @@ class PreCommitCheck:
         return CommitTimes(
             Deadline(min(limit.write_by.at for limit in times), self._clock),
             Deadline(min(limit.commit_by.at for limit in times), self._clock),
+            {transactional_id: found[transactional_id].partitions for transactional_id in ids},
         )
 
     def _times(

@@ -13,13 +13,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, RecordRefused
 from sparkapp.model.errors.listed import listed
@@ -43,7 +42,17 @@ class _Found:
     what: str
 
 
-def with_source(error: RecordRefused, open_consumer: Callable[[], BatchConsumer]) -> RecordRefused:
+class RangeReader(Protocol):
+    """Part of :class:`sparkapp.dataplane.interface.BatchConsumer`."""
+
+    def read(
+        self, splits: Sequence[KafkaPartitionSplit], *, columns: frozenset[str], stall_timeout: float
+    ) -> Iterator[pa.RecordBatch]: ...
+
+    def close(self) -> None: ...
+
+
+def with_source(error: RecordRefused, open_consumer: Callable[[], RangeReader]) -> RecordRefused:
     """The error with the source of its record, or else with the ranges that were read. Called by the driver.
 
     :param open_consumer: opens a consumer of the job's source, which is closed here.
@@ -74,7 +83,7 @@ def places(splits: Sequence[KafkaPartitionSplit]) -> str:
     )
 
 
-def _find(record: RefusedRecord, read: Sequence[KafkaPartitionSplit], consumer: BatchConsumer) -> str | None:
+def _find(record: RefusedRecord, read: Sequence[KafkaPartitionSplit], consumer: RangeReader) -> str | None:
     deadline = Deadline.after(SECONDS)
     same: _Found | None = None
     striking: _Found | None = None

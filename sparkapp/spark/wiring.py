@@ -31,6 +31,7 @@ from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -116,6 +117,8 @@ class Wiring:
         for each in (client, sweeping):
             self._stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
+        commits = CheckpointCommits(KafkaCommitter(client, None, describer=client), control.ends())
+        self._stack.callback(commits.close)
         self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
         recovery = self._recover(control, cluster, config)
         self._watchdog.enter("the start of the source", START_SECONDS)
@@ -131,7 +134,7 @@ class Wiring:
         coordinator = (
             self._local_coordinator(recovery, config)
             if job.spec.has_local_pace
-            else self._coordinator(recovery, enumerator, client, group_offsets)
+            else self._coordinator(recovery, enumerator, client, commits, group_offsets)
         )
         self._measure_lag(enumerator, coordinator.document)
         self._sweep_orphans(control, coordinator)
@@ -188,12 +191,12 @@ class Wiring:
         recovery: Recovery,
         enumerator: KafkaSourceEnumerator,
         client: TransactionClient,
+        commits: CheckpointCommits,
         group_offsets: OffsetCommitter | GroupMembership,
     ) -> CheckpointCoordinator:
         coordinator = CheckpointCoordinator(
             self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(client), committer=KafkaCommitter(client, None, describer=client),
-            group_offsets=group_offsets, now=now,
+            pre_commits=PreCommitCheck(client), commits=commits, group_offsets=group_offsets, now=now,
         )  # fmt: skip
         coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
         return coordinator

@@ -15,7 +15,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, offsets_id
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.sink.lingering import abort_lingering, bounded_ids, select
+from sparkapp.sink.ending.lingering import abort_lingering, bounded_ids, select
 from tests.support.jobs.sink_harness import State, merged
 
 OPEN = TransactionState.ONGOING

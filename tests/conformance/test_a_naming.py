@@ -15,7 +15,7 @@ from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, place_of
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
 from sparkapp.model.transactional_id import FIRST_HINT
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 from tests.support.jobs.sink_harness import State, merged
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT

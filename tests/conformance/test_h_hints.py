@@ -25,10 +25,12 @@ from sparkapp.model.transactional_id import (
     TransactionalIdGenerator,
     TransactionalIdHint,
 )
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import Settled
-from sparkapp.sink.lingering import bounded_ids
+from sparkapp.sink.ending.lingering import bounded_ids
 from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.spark.state import query_log
+from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.no_evidence import NoMarks
@@ -83,7 +85,8 @@ def attempt(
         marks=NoMarks(),
     )  # fmt: skip
     coordinator = CheckpointCoordinator(
-        job, store=store, document=found.document, version=found.version, pre_commits=sink, committer=sink,
+        job, store=store, document=found.document, version=found.version, pre_commits=sink,
+        commits=CheckpointCommits(sink, ClosedEnds()),
         group_offsets=None, now=lambda: "",
     )  # fmt: skip
     coordinator.begin(())

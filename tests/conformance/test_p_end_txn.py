@@ -10,6 +10,7 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
+from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer, offset_mark
@@ -30,6 +31,7 @@ def pool(topic_scope):
         open_producer=open_producer,
         client=topic_scope.client,
         config={"bootstrap.servers": topic_scope.bootstrap, "transaction.timeout.ms": "60000"},
+        scope=LogScope(topics=frozenset([topic_scope.topic])),
     )
     yield opened
     opened.close()
@@ -224,6 +226,7 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
         open_producer=open_producer,
         client=topic_scope.client,
         config={"bootstrap.servers": topic_scope.bootstrap, "transaction.timeout.ms": "5000"},
+        scope=LogScope(topics=frozenset([topic_scope.topic])),
     )
     entry = pool.begin(f"{topic_scope.prefix}-0")
     entry.producer.produce(ROW, topic=topic_scope.topic)

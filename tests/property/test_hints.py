@@ -17,7 +17,7 @@ from sparkapp.model.transactional_id import (
     TransactionalIdHint,
     number_of,
 )
-from sparkapp.sink.lingering import bounded_ids, select
+from sparkapp.sink.ending.lingering import bounded_ids, select
 
 PREFIX = "p"
 parallelisms = st.integers(1, 12)

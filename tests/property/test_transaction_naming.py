@@ -24,7 +24,7 @@ from sparkapp.model.checkpoint.naming import (
     pool_of_subtask,
 )
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.sink.lingering import select, walked_ids
+from sparkapp.sink.ending.lingering import select, walked_ids
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 namings = st.sampled_from(list(TransactionNaming))

@@ -20,6 +20,7 @@ from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, InvalidArgument
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.ending.log_scope import sink_topics
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
 Existing = Callable[[Collection[TopicPartition]], Collection[TopicPartition]]
@@ -132,7 +133,7 @@ class LocalCoordinator:
                     slots=self._document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
                     transactional=False, engine="", engine_has_state=False, drained=False, finished=False,
                     stops=dict(stops or {}), stopping=spec.source.stopping.fingerprint,
-                    topic_ids=dict(topic_ids or {}),
+                    topic_ids=dict(topic_ids or {}), sink_topics=sink_topics(spec),
                 )
             )  # fmt: skip
 
@@ -261,7 +262,8 @@ class LocalCoordinator:
             local = self._document.local
             if local is not None and local.era == self._job.attempt:
                 local = replace(local, ended=True)
-            self._write(replace(self._document, local=local, drained=True, finished=finished, created_at=self._now()))
+            ended = replace(self._document, local=local, drained=True, finished=finished, created_at=self._now())
+            self._write(replace(ended, sink_topics=frozenset()))
 
     def _granted(self) -> LocalPace:
         local = self._document.local

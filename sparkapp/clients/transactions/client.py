@@ -7,18 +7,22 @@ It makes a commit independent of the process that wrote. The broker ends a trans
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.connection import KafkaConnection, RefusedWireError, RetriableWireError
+from sparkapp.clients.transactions.partition_logs import PartitionLogs
 from sparkapp.clients.transactions.probes import Coordinators, probe_ids
 from sparkapp.clients.transactions.requests import KafkaWire
+from sparkapp.clients.transactions.second_end import end_again
 from sparkapp.clients.transactions.states import EndTxn, TransactionDescription, TransactionListing
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.naming import is_of_prefix, order_of, pattern_of
 from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, KafkaSparkJobError, KafkaUnreachable
+from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
@@ -45,12 +49,14 @@ class TransactionClient:
 
     :param config: librdkafka properties of the cluster: bootstrap.servers, security.*, sasl.*, client.id.
     :param timeout: seconds for one call, all its retries included, except where a call takes its own deadline.
+    :ivar logs: asks the leaders of partitions what is open there.
     """
 
     def __init__(self, config: Mapping[str, str], *, timeout: float = 30.0) -> None:
         self._connection = KafkaConnection(config)
         self._wire = KafkaWire(self._connection)
         self._timeout = timeout
+        self.logs = PartitionLogs(self._connection, timeout=timeout)
 
     @property
     def answers(self) -> int:
@@ -97,6 +103,13 @@ class TransactionClient:
             # Nothing was sent: the caller may retry.
             LOG.info("EndTxn: %s", error)
             return [EndTxnAnswer.OTHER_RETRIABLE] * len(ends)
+
+    def end_again(
+        self, end: EndTxn, partitions: Collection[TopicPartition], *, group_id: str = "", deadline: Deadline
+    ) -> None:
+        """See :func:`sparkapp.clients.transactions.second_end.end_again`."""
+        again = partial(end_again, self._connection, self._wire, end, partitions, group_id=group_id)
+        self._connection.run(deadline, again)
 
     def describe(
         self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
@@ -168,27 +181,31 @@ class TransactionClient:
 
         return self._connection.run(used, lambda: self._retried(attempt, used, "looking coordinators up", ids))
 
-    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None:
+    def fence_all(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, tuple[int, int]]:
         """Aborts the open transactions of the ids and increments their epochs, which fences every earlier producer.
 
-        Returns when each abort is complete. Readers are free then. The first failure is raised when all have ended.
+        Returns when each abort is complete by its coordinator; :mod:`sparkapp.sink.ending.proven_fence` proves it.
+        The first failure is raised when all have ended.
+
+        :returns: of each id the producer id and epoch that it has now.
 
         :raises KafkaUnreachable: not complete in time. :raises AuthorizationFailed: WRITE is missing on an id.
         """
         ids = list(dict.fromkeys(transactional_ids))
         used = deadline or Deadline.after(self._timeout)
 
-        async def fence(transactional_id: str) -> None:
-            async def attempt() -> None:
-                await self._wire.init_producer_id(transactional_id, _request_deadline(used))
+        async def fence(transactional_id: str) -> tuple[int, int]:
+            async def attempt() -> tuple[int, int]:
+                return await self._wire.init_producer_id(transactional_id, _request_deadline(used))
 
-            await self._retried(attempt, used, f"fencing {transactional_id}", [transactional_id])
+            return await self._retried(attempt, used, f"fencing {transactional_id}", [transactional_id])
 
-        async def every() -> None:
-            await self._connection.gather(fence, ids)
+        async def every() -> dict[str, tuple[int, int]]:
+            return dict(zip(ids, await self._connection.gather(fence, ids), strict=True))
 
-        if ids:
-            self._connection.run(used, every)
+        return self._connection.run(used, every) if ids else {}
 
     def close(self) -> None:
         """Ends the connections; the next call would open new connections."""

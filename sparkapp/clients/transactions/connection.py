@@ -157,6 +157,25 @@ class KafkaConnection:
         self.answers += 1
         return response
 
+    async def send_together(self, requests: Iterable[Any], node: Any, deadline: Deadline) -> list[Any]:
+        """Requests to a broker, written one behind the other with nothing between; the responses in order.
+
+        The first failure is raised once all have ended.
+        """
+        milliseconds = max(1, int(deadline.remaining * 1000))
+        send = partial(self._manager.send, node_id=node, request_timeout_ms=milliseconds)
+        futures = [(request, send(request)) for request in requests]
+        answers: list[Any] = []
+        failure: Exception | None = None
+        for request, future in futures:
+            try:
+                answers.append(await future)
+            except Exception as error:
+                failure = failure or translated(error, type(request).__name__)
+        if failure is not None:
+            raise failure
+        return answers
+
     async def sleep(self, seconds: float) -> None:
         """Yields to the loop's other tasks."""
         await self._net.sleep(seconds)
@@ -165,6 +184,10 @@ class KafkaConnection:
     def cluster(self) -> Any:
         """kafka-python's metadata of the cluster."""
         return self._manager.cluster
+
+    def learn_brokers(self, metadata: Any) -> None:
+        """Takes the brokers of a metadata response, so that requests reach brokers that came later."""
+        self._manager.cluster.update_metadata(metadata)
 
     def broker_name(self, node: Any) -> str:
         """``number (host:port)`` of a broker, as the metadata has it."""

@@ -83,14 +83,7 @@ class KafkaWire:
         The version is capped whatever the broker offers.
         """
         node = (await self.coordinators([end.transactional_id], deadline))[end.transactional_id]
-        request = EndTxnRequest(
-            transactional_id=end.transactional_id,
-            producer_id=end.producer_id,
-            producer_epoch=end.producer_epoch,
-            committed=end.commit,
-            max_version=END_TXN_MAX_VERSION,
-        )
-        response = await self._connection.send(request, node, deadline)
+        response = await self._connection.send(end_txn_request(end), node, deadline)
         check(response.error_code, f"EndTxn of {end.transactional_id}")
 
     async def init_producer_id(self, transactional_id: str, deadline: Deadline) -> tuple[int, int]:
@@ -113,12 +106,7 @@ class KafkaWire:
     async def add_offsets(self, transaction: EndTxn, group_id: str, deadline: Deadline) -> None:
         """One AddOffsetsToTxn: begins the transaction, with the partition of the group's offsets in it."""
         ids = [transaction.transactional_id]
-        request = AddOffsetsToTxnRequest(
-            transactional_id=transaction.transactional_id,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.producer_epoch,
-            group_id=group_id,
-        )
+        request = add_offsets_request(transaction, group_id)
         response = await self._connection.send(request, (await self.coordinators(ids, deadline))[ids[0]], deadline)
         check(response.error_code, f"AddOffsetsToTxn of {transaction.transactional_id}")
 
@@ -284,3 +272,19 @@ class KafkaWire:
             )
             for row in response.transaction_states
         ]
+
+
+def end_txn_request(end: EndTxn) -> Any:
+    """EndTxn; its version is capped whatever the broker offers."""
+    return EndTxnRequest(
+        transactional_id=end.transactional_id, producer_id=end.producer_id, producer_epoch=end.producer_epoch,
+        committed=end.commit, max_version=END_TXN_MAX_VERSION,
+    )  # fmt: skip
+
+
+def add_offsets_request(transaction: EndTxn, group_id: str) -> Any:
+    """AddOffsetsToTxn, which begins the transaction where the producer has none open."""
+    return AddOffsetsToTxnRequest(
+        transactional_id=transaction.transactional_id, producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch, group_id=group_id,
+    )  # fmt: skip

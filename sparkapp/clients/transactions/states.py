@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.partition import TopicPartition
@@ -83,6 +83,17 @@ class EndTxn:
     producer_id: int
     producer_epoch: int
     commit: bool
+
+
+class OpenProducer(NamedTuple):
+    """A producer with an open transaction in a partition, by the partition's leader (DescribeProducers).
+
+    :param epoch: of its last record there. :param start_offset: of the transaction's first record there.
+    """
+
+    producer_id: int
+    epoch: int
+    start_offset: int
 
 
 class TransactionDescriber(Protocol):

@@ -39,6 +39,7 @@ _NOT_PLACED = "new"
 """Behind the offsets of a partition in a document of the local pace."""
 _BELOW = 1 << 31
 """Limit of attempt numbers and of the parallelism: both are 32-bit integers in Kubernetes and Kafka."""
+_LONGEST_TOPIC = 249
 _COUNTED_BELOW = 10**18
 """Limit of checkpoint numbers and of ids by hint, which the next document increases. Keys of retained checkpoints have
 at most 18 digits. A thousand checkpoints or ids a millisecond reach it after 30,000 years."""
@@ -121,6 +122,9 @@ def encode(document: CheckpointDocument) -> str:
     if document.transactional:
         # Only before the first checkpoint; later documents have a hint or slots instead.
         body["transactional"] = True
+    if document.sink_topics:
+        # Not behind an orderly stop, so that releases before this field can follow.
+        body["sinkTopics"] = sorted(document.sink_topics)
     if local is not None:
         # Only where partitions were left out, so that releases before this field read all others.
         forgot = {"forgotAt": local.forgot_at} if local.forgot_at else {}
@@ -197,6 +201,7 @@ def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDo
         slots=SlotBounds(slots.integer("parallelism"), slots.integer("poolSize")),
         transactional=reader.boolean("transactional", default=False),
         splits=splits,
+        sink_topics=_topics(reader.items("sinkTopics", default=[])),
         aligned=aligned,
         committables=committables,
         evidence_group=reader.string("witnessGroup"),
@@ -223,6 +228,14 @@ def _document(reader: StrictReader, uid: str, *, is_local: bool) -> CheckpointDo
         part.finish()
     document.require_consistent()
     return document
+
+
+def _topics(items: list[Any]) -> frozenset[str]:
+    topics = [string_of(item, "sinkTopics") for item in items]
+    if len(set(topics)) < len(topics) or not all(0 < len(topic) <= _LONGEST_TOPIC for topic in topics):
+        msg = "sinkTopics must be names of topics, each once"
+        raise CheckpointCorrupt(msg)
+    return frozenset(topics)
 
 
 def _local(reader: StrictReader, placed: set[TopicPartition]) -> LocalPace:

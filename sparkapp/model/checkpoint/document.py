@@ -87,6 +87,8 @@ class CheckpointDocument:
     :param transactional: True where an attempt before its first checkpoint may have begun transactions that neither
         hint nor slots cover.
     :param splits: every known partition with the range of this checkpoint; the next checkpoint starts at ``stop``.
+    :param sink_topics: that transactions may have been written to whose ends are not proven; empty behind an orderly
+        stop. The spec may name others by now.
     :param aligned: True where each subtask read whole partitions and wrote exactly their records: committables
         have ranges. False with a shuffle, or where a partition was cut among subtasks.
     :param committables: the transactions that this document makes final, committed or not yet.
@@ -116,6 +118,7 @@ class CheckpointDocument:
     slots: SlotBounds = NO_SLOTS
     transactional: bool = False
     splits: tuple[KafkaPartitionSplit, ...] = ()
+    sink_topics: frozenset[str] = frozenset()
     aligned: bool = True
     committables: tuple[KafkaCommittable, ...] = ()
     evidence_group: str = ""

@@ -147,8 +147,8 @@ class StrictReader:
     def mapping_or_none(self, name: str) -> dict[str, Any] | None:
         return self.mapping(name) if name in self._body else None
 
-    def items(self, name: str) -> list[Any]:
-        value = self._take(name)
+    def items(self, name: str, *, default: list[Any] | None = None) -> list[Any]:
+        value = self._take(name) if default is None or name in self._body else default
         if not isinstance(value, list):
             msg = f"{self.where}.{name} must be a list"
             raise CheckpointCorrupt(msg)

@@ -23,8 +23,8 @@ CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, IncarnationMis
 CheckpointUnusable, CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
 
 :mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
-PreCommitFailed, TransactionLost and StateUncertain, above GroupOffsetsBehind, GroupOffsetsMoved and
-GroupOffsetsMissing.
+PreCommitFailed, TransactionLost and StateUncertain, above TransactionHanging, GroupOffsetsBehind,
+GroupOffsetsMoved and GroupOffsetsMissing.
 
 :mod:`.refusal`: RecordRefused, a PreCommitFailed.
 """
@@ -120,6 +120,7 @@ from sparkapp.model.errors.transaction import (
     StateUncertain,
     TransactionError,
     TransactionFenced,
+    TransactionHanging,
     TransactionLost,
 )
 
@@ -208,6 +209,7 @@ __all__ = [
     "TopicRecreated",
     "TransactionError",
     "TransactionFenced",
+    "TransactionHanging",
     "TransactionLost",
     "TransactionTimeoutTooLong",
     "TransformError",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sparkapp.model.errors.transaction import PreCommitFailed
-
-if TYPE_CHECKING:
-    from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 
 KEY_KEPT = 256
 """Bytes of a key that are kept."""
@@ -55,8 +52,9 @@ class RecordRefused(PreCommitFailed):
     """A record that no retry writes; the message says who refuses it, client or broker.
 
     :ivar record: None where it is not known.
-    :ivar reading: source ranges of the failed checkpoint; the driver finds the record's source in them.
+    :ivar reading: source ranges of the failed checkpoint (``KafkaPartitionSplit``); the driver finds the record's
+        source in them.
     """
 
     record: RefusedRecord | None = None
-    reading: tuple[KafkaPartitionSplit, ...] = ()
+    reading: tuple[Any, ...] = ()

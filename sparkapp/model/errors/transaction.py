@@ -74,6 +74,21 @@ class StateUncertain(TransactionError):
     )
 
 
+class TransactionHanging(StateUncertain):
+    """A partition lacks the marker of a transaction whose outcome no coordinator knows any more (ADR 68).
+
+    Either marker may be the wrong marker: an abort loses committed records, and a commit repeats aborted records.
+    """
+
+    reason = "TransactionHanging"
+    default_remedy = (
+        "`python3 -m sparkapp txn hanging --namespace NAMESPACE --job NAME` lists what hangs. Compare the records from"
+        " the named offset with the rest of the sink: aborted records are there a second time. Then write the marker:"
+        " `python3 -m sparkapp txn end ID --producer-id N --outcome commit|abort --namespace NAMESPACE --job"
+        " NAME --yes`"
+    )
+
+
 class GroupOffsetsBehind(StateUncertain):
     """The group has an offset of this job that is older than the document: offsets of the brokers were set back."""
 

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from sparkapp.clients.transactions.states import TransactionDescriber
+from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.checkpoint.slots import Slots
 from sparkapp.model.errors import AuthenticationFailed, KafkaSparkJobError, TlsFailed, TransactionFenced
+from sparkapp.sink.ending.proven_ends import EndingClient
+from sparkapp.sink.ending.proven_ids import ProvenIds
 from sparkapp.sink.producers.kept_producers import KeptProducers
 from sparkapp.sink.producers.preparation import PooledProducer, Preparation
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
@@ -22,7 +24,7 @@ _AGAIN_SECONDS = 5.0
 """For the client of a kept producer to learn that its transaction is committed; otherwise a new client has its time."""
 
 OpenProducer = Callable[[Mapping[str, str]], BatchProducer]
-Renew = Callable[[Mapping[str, str]], "tuple[TransactionDescriber, Mapping[str, str]] | None"]
+Renew = Callable[[Mapping[str, str]], "tuple[EndingClient, Mapping[str, str]] | None"]
 """A client and a configuration with new credentials, after the brokers refused credentials; None without any."""
 
 
@@ -44,6 +46,8 @@ class ProducerPool:
 
     :param open_producer: opens a client; see :func:`sparkapp.dataplane.batch.open_producer`.
     :param config: without ``transactional.id``, which the pool adds.
+    :param scope: the partitions that the job's transactions can have written to.
+    :param commits_itself: whether the producers commit, and not the driver.
     :param renew: called when the brokers refuse the credentials; a Secret may have changed.
     :param timeout: seconds for each blocking call of a client.
     :ivar reusable: the last transaction of each id whose producer may be used again; None: no producer is kept.
@@ -53,14 +57,18 @@ class ProducerPool:
         self,
         *,
         open_producer: OpenProducer,
-        client: TransactionDescriber,
+        client: EndingClient,
         config: Mapping[str, str],
+        scope: LogScope,
+        commits_itself: bool = False,
         renew: Renew = lambda _: None,
         timeout: float = 60.0,
     ) -> None:
         self._open = open_producer
         self._client = client
         self._config = config
+        self._scope = scope
+        self._commits_itself = commits_itself
         self._renew = renew
         self._timeout = timeout
         self._entries: dict[str, PooledProducer] = {}
@@ -69,6 +77,11 @@ class ProducerPool:
         self._kept = KeptProducers()
         self.slots = Slots()
         self.reusable: Mapping[str, CommittedTransaction] | None = None
+
+    @property
+    def proven(self) -> ProvenIds:
+        """Proves the ends of the ids' transactions, with the pool's present client."""
+        return ProvenIds(self._client, self._scope, commits_itself=self._commits_itself)
 
     @property
     def live(self) -> int:
@@ -265,11 +278,13 @@ class ProducerPool:
     def _initialised(self, transactional_id: str, preparation: Preparation) -> PooledProducer:
         producer = self._open({**self._config, "transactional.id": transactional_id})
         try:
+            before = self.proven.before_init(transactional_id, timeout=self._timeout)
             preparation.initialise(producer, self._timeout)
             found = self._client.describe([transactional_id]).get(transactional_id)
             if found is None:
                 msg = f"{transactional_id} is unknown to its coordinator right after it was initialised"
                 raise TransactionFenced(msg)
+            self.proven.after_init(transactional_id, before, found, timeout=self._timeout)
         except BaseException:
             producer.close()
             raise

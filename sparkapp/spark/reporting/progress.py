@@ -14,7 +14,7 @@ from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.clients.deadline import Clock
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.orphans import OpenNow
+from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.state.query_log import watermark_millis
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Sink
-from sparkapp.sink.orphans import OpenNow
+from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
 

@@ -21,6 +21,7 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
 from sparkapp.sink.delivery import producer_config
+from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 
@@ -72,8 +73,9 @@ def producers_for(job: Job) -> ProducerPool:
         shared = _sink_config(job, held_security(job.spec.kafka))
         client = _coordinators[key] = TransactionClient(shared)
         _pools[key] = ProducerPool(
-            open_producer=open_producer, client=client, config=producer_config(job, shared), renew=partial(_renew, job)
-        )
+            open_producer=open_producer, client=client, config=producer_config(job, shared), renew=partial(_renew, job),
+            scope=log_scope(job.spec), commits_itself=job.spec.has_local_pace,
+        )  # fmt: skip
     return _pools[key]
 
 

@@ -21,6 +21,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
+from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from tests.support.fakes.memory_store import MemoryStore
@@ -92,8 +93,9 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
         assert sum(batch.num_rows for batch in batches) == RECORDS
         shared = {"bootstrap.servers": broker.bootstrap, **user}
         pool = ProducerPool(
-            open_producer=open_producer, client=attempt.transactions, config=producer_config(job, shared)
-        )
+            open_producer=open_producer, client=attempt.transactions, config=producer_config(job, shared),
+            scope=log_scope(spec),
+        )  # fmt: skip
         writer = writer_of(spec.sink, pool=pool, subtask=0, parallelism=1, next_free=attempt.coordinator.next_free)
         writer.begin(1)
         for batch in batches:

@@ -316,7 +316,7 @@ def test_write_too_large(state_fixture: StateFixture, proxy: ApiProxy, behind: A
     found = store.read()
     coordinator = CheckpointCoordinator(
         job(state_fixture.uid, attempt=4), store=store, document=document(state_fixture.uid), version=found.version,
-        pre_commits=None, committer=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
+        pre_commits=None, commits=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
     )  # fmt: skip
     splits = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 0, 1 << 40) for number in range(40_000))
     before = state_fixture.body()

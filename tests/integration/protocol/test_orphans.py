@@ -12,7 +12,7 @@ from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.errors import CheckpointConflict, TransactionFenced
-from sparkapp.sink.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.ending.orphans import OpenNow, OrphanSweep
 from tests.integration.protocol.conftest import Stories
 from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment

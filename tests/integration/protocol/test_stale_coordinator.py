@@ -26,7 +26,7 @@ from sparkapp.model.job.spec import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import KafkaCommitter
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber

@@ -11,13 +11,14 @@ from confluent_kafka.admin import NewTopic
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import KafkaCommitter
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
@@ -63,6 +64,7 @@ def opened(breakable, unique):
         open_producer=open_producer,
         client=client,
         config={"bootstrap.servers": breakable.bootstrap, "transaction.timeout.ms": "600000"},
+        scope=LogScope(topics=frozenset()),
     )
     committables = []
     for number in range(3):

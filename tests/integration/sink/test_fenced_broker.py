@@ -13,7 +13,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.requests import KafkaWire
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 from tests.support.kafka import visibility
 from tests.support.kafka.broker_fencing import Fencing
 from tests.support.kafka.topics import create_topics

@@ -15,7 +15,7 @@ from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, TransactionFenced
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from tests.support.kafka import visibility
 

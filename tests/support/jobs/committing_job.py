@@ -26,7 +26,10 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.proven_ends import ProvenEnds
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.spark.reporting.progress import Progress
@@ -81,7 +84,10 @@ class CommittingJob:
         self.coordinator = CheckpointCoordinator(
             self.job, store=store, document=document, version="0",
             pre_commits=PreCommitCheck(self.transactions),
-            committer=KafkaCommitter(self.transactions, None), group_offsets=self.group_offsets, now=lambda: _NOW,
+            commits=CheckpointCommits(
+                KafkaCommitter(self.transactions, None), ProvenEnds(self.transactions, log_scope(self.job.spec))
+            ),
+            group_offsets=self.group_offsets, now=lambda: _NOW,
         )  # fmt: skip
         self._recovery = Recovery(
             document=document, version="0", first_start=True, lost=(), committed=0, aborted=0

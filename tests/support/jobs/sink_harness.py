@@ -29,9 +29,12 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.delivery import producer_config, writer_of
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.proven_ends import ProvenEnds
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
@@ -125,8 +128,9 @@ class Harness:
         self.job = job
         self.client = TransactionClient(shared, timeout=self.timeout)
         self.pool = ProducerPool(
-            open_producer=open_producer, client=self.client, config=producer_config(job, shared), timeout=self.timeout
-        )
+            open_producer=open_producer, client=self.client, config=producer_config(job, shared), timeout=self.timeout,
+            scope=log_scope(job.spec),
+        )  # fmt: skip
         self._shared = shared
         self._pending: dict[int, KafkaCommittable] = {}
         self._labels: dict[int, int] = {}
@@ -237,7 +241,8 @@ class Harness:
         )  # fmt: skip
         coordinator = CheckpointCoordinator(
             self.job, store=MemoryStore(), document=document, version="0", pre_commits=PreCommitCheck(self.client),
-            committer=self.committer(), group_offsets=None, now=lambda: "",
+            commits=CheckpointCommits(self.committer(), ProvenEnds(self.client, log_scope(self.job.spec))),
+            group_offsets=None, now=lambda: "",
         )  # fmt: skip
         coordinator.begin(())
         return coordinator

@@ -41,9 +41,11 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.retention import Retention
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.delivery import producer_config, writer_of
-from sparkapp.sink.lingering import walked_ids
+from sparkapp.sink.ending.lingering import walked_ids
+from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
@@ -139,6 +141,7 @@ class AttemptRun:
     names: Names = field(default_factory=Names)
     _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
+    _commits: CheckpointCommits | None = None
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
     _frozen: threading.Event = field(default_factory=threading.Event)
@@ -173,7 +176,7 @@ class AttemptRun:
     def _worker(self) -> Worker:
         pool = ProducerPool(
             open_producer=open_producer, client=self._executors_client, config=self._writers_config,
-            timeout=self.patience,
+            timeout=self.patience, scope=log_scope(self.job.spec),
         )  # fmt: skip
         return Worker(open_consumer(self._readers_config), pool)
 
@@ -258,6 +261,8 @@ class AttemptRun:
         """Ends the clients without a word about transactions."""
         if self._retainer is not None:
             self._retainer.close()
+        if self._commits is not None:
+            self._commits.close()
         for worker in self._workers:
             worker.end()
         for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
@@ -329,8 +334,8 @@ class AttemptRun:
 
     def _start(self) -> None:
         job = self.job
-        control = KafkaTransactionControl(job, self._client, self._config, self._claim)
-        self._control = WatchedControl(control, self._passed)
+        self._kafka_control = KafkaTransactionControl(job, self._client, self._config, self._claim)
+        self._control = WatchedControl(self._kafka_control, self._passed)
         self.recovery = recovery = recover(
             job, store=self._store, control=self._control, now=self.now(), retained=self.retained, engine=query_log,
             cluster_id=self._cluster.cluster_id(), marks=KafkaGroupMarks(job, self._config, self._cluster),
@@ -350,12 +355,15 @@ class AttemptRun:
 
     def _coordinate(self, recovery: Recovery) -> None:
         """Makes the coordinator, and what is made of it."""
+        hook = self._step if self.stepwise else no_hook
+        self._commits = CheckpointCommits(
+            KafkaCommitter(self._client, None, describer=self._client), self._kafka_control.ends(), hook=hook
+        )
         self._coordinator = CheckpointCoordinator(
             self.job, store=self._store, document=recovery.document, version=recovery.version,
             pre_commits=PreCommitCheck(self._client),
-            committer=KafkaCommitter(self._client, None, describer=self._client),
-            group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now,
-            hook=self._step if self.stepwise else no_hook,
+            commits=self._commits,
+            group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now, hook=hook,
         )  # fmt: skip
         self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
 
@@ -505,7 +513,7 @@ class AttemptRun:
             spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
             next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
         )  # fmt: skip
-        writer.notify_committed(self._coordinator.committed_id)
+        writer.notify_committed(self._coordinator.settled_id)
         writer.begin(checkpoint_id)
         if writer.transactional_id is not None:
             self.names.note(subtask, writer.transactional_id, self._names_in_reach())

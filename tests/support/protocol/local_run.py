@@ -27,6 +27,7 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.sink.delivery import producer_config
+from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.state import query_log
@@ -77,8 +78,9 @@ class Instance:
         self._gate = _Gate()
         shared = cluster_config(job.spec.kafka, security={}, client_id="subtask")
         pool = ProducerPool(
-            open_producer=self._gate.producer, client=client, config=producer_config(job, shared), timeout=_SECONDS
-        )
+            open_producer=self._gate.producer, client=client, config=producer_config(job, shared), timeout=_SECONDS,
+            scope=log_scope(job.spec), commits_itself=True,
+        )  # fmt: skip
         self._writer = LocalKafkaWriter(job.spec.sink, pool=pool, transactional_id=transactional_id, timeout=_SECONDS)
         self._writer.open()
         self._committing: Future[bool] = Future()

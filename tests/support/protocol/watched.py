@@ -92,6 +92,8 @@ class WatchedClient(TransactionClient):
 
     passed: Callable[[Place], None]
 
-    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None:
+    def fence_all(
+        self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+    ) -> dict[str, tuple[int, int]]:
         self.passed(DriverMoment.BEFORE_SWEEP)
-        super().fence_all(transactional_ids, deadline=deadline)
+        return super().fence_all(transactional_ids, deadline=deadline)

@@ -138,7 +138,7 @@ class CheckpointPipeline:
         in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
         self._running = RunningCheckpoint(
             checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
-            next_free=coordinator.next_free, settled=coordinator.committed_id, reusable=coordinator.reusable,
+            next_free=coordinator.next_free, settled=coordinator.settled_id, reusable=coordinator.reusable,
             group_id=spec.source.group_id if in_transaction else None,
             assigned=assigned, watermarks=watermarks, limits=limits or {}, failed_before=self._failed_open,
         )  # fmt: skip

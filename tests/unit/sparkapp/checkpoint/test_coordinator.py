@@ -24,8 +24,10 @@ from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Tr
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import Settled
 from sparkapp.sink.pre_commit_check import CommitTimes
+from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.memory_store import MemoryStore
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -103,7 +105,8 @@ def coordinator(
     return CheckpointCoordinator(
         Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
         store=store or MemoryStore(encode(document)), document=document, version="0",
-        pre_commits=asked, committer=asked, group_offsets=group, now=lambda: "", clock=asked.clock,
+        pre_commits=asked, commits=CheckpointCommits(asked, ClosedEnds()), group_offsets=group, now=lambda: "",
+        clock=asked.clock,
     )  # fmt: skip
 
 

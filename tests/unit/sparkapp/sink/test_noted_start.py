@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
@@ -17,6 +18,7 @@ from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter
 from sparkapp.spark.tasks import write_task
+from tests.support.fakes.closed_logs import NO_TOPICS, NothingHangs
 
 SINK = Sink(topic="out", transactional_id_prefix="p")
 JOB = Job(
@@ -32,17 +34,18 @@ ORDER = write_task.WriteOrder(
 RECORDS = pa.RecordBatch.from_pydict({"value": [1, 2]})
 
 
-class Coordinator:
+class Coordinator(NothingHangs):
     """Of one id. A transaction is open once its first records have come."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 1_000.0
         self.asked = 0
         self.epoch = -1
         self.state = TransactionState.EMPTY
         self.start = -1
 
-    def describe(self, ids: Iterable[str]) -> dict[str, TransactionDescription]:
+    def describe(self, ids: Iterable[str], *, deadline: Deadline | None = None) -> dict[str, TransactionDescription]:
         self.asked += 1
         return {
             each: TransactionDescription(
@@ -83,7 +86,7 @@ class Rig:
     def __init__(self, coordinator: Coordinator) -> None:
         client: Any = coordinator
         opened: Any = lambda _: Producer(coordinator)  # noqa: E731
-        self.pool = ProducerPool(open_producer=opened, client=client, config={})
+        self.pool = ProducerPool(open_producer=opened, client=client, config={}, scope=NO_TOPICS)
         self.writer: KafkaWriter = writer_of(SINK, pool=self.pool, subtask=0, parallelism=1, next_free=0)
 
     def begin(self, checkpoint_id: int) -> None:
@@ -185,4 +188,4 @@ def test_a_write_task_notes_the_start_while_it_awaits_the_barrier(
     assert result.committable.start_time_ms == 1_000_000
     (asked,) = asked_at_the_end
     behind = coordinator.asked - asked
-    assert (asked - 1, behind) == ((1, 0) if awaits_barrier else (0, 1)), "the first is the new producer's"
+    assert (asked - 2, behind) == ((1, 0) if awaits_barrier else (0, 1)), "the first two are the new producer's"

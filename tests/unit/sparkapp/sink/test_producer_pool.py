@@ -16,6 +16,7 @@ from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers import preparation
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
+from tests.support.fakes.closed_logs import NO_TOPICS, NothingHangs
 from tests.support.patience import PATIENCE, until
 
 
@@ -53,10 +54,11 @@ class Producer:
         self._call("close")
 
 
-class Coordinator:
+class Coordinator(NothingHangs):
     """One id's state, as DescribeTransactions would return it."""
 
     def __init__(self):
+        super().__init__()
         self.calls = []
         self.fail = {}
         self.epoch = -1
@@ -70,7 +72,7 @@ class Coordinator:
         self.calls.append("open")
         return Producer(self, config)
 
-    def describe(self, ids):
+    def describe(self, ids, *, deadline=None):
         self.calls.append("describe")
         self.answers.wait(PATIENCE)
         if self.state is None:
@@ -94,12 +96,13 @@ def pool(coordinator):
         open_producer=coordinator.open_producer,
         client=coordinator,
         config={"bootstrap.servers": "b:1"},
+        scope=NO_TOPICS,
     )
 
 
 def test_the_pair_is_asked_after_init_and_before_the_first_begin(pool, coordinator):
     entry = pool.begin("p-0")
-    assert coordinator.calls == ["open", "init", "describe", "begin"]
+    assert coordinator.calls == ["open", "describe", "init", "describe", "begin"]
     assert (entry.producer_id, entry.producer_epoch) == (7, 0)
     assert entry.producer.config == {"bootstrap.servers": "b:1", "transactional.id": "p-0"}
 
@@ -118,7 +121,7 @@ def test_W11_one_that_was_not_pre_committed_is_closed_before_the_next_one_is_ope
     coordinator.state = TransactionState.ONGOING
     coordinator.calls.clear()
     pool.begin("p-0")
-    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
 
 
@@ -142,20 +145,23 @@ def test_refused_credentials_are_replaced_by_the_new_content_of_the_secrets_once
         return coordinator, {"bootstrap.servers": "b:1", "sasl.password": "new"}
 
     pool = ProducerPool(
-        open_producer=coordinator.open_producer, client=coordinator, config={"bootstrap.servers": "b:1"}, renew=renew
-    )
+        open_producer=coordinator.open_producer, client=coordinator, config={"bootstrap.servers": "b:1"}, renew=renew,
+        scope=NO_TOPICS,
+    )  # fmt: skip
     assert pool.begin("p-0").producer.config["sasl.password"] == "new"
-    assert coordinator.calls == ["open", "init", "close", "open", "init", "describe", "begin"]
+    assert coordinator.calls == ["open", "describe", "init", "close", "open", "describe", "init", "describe", "begin"]
     assert pool.begin("p-1").producer.config["sasl.password"] == "new"
     assert asked == [{"bootstrap.servers": "b:1"}]
 
 
 def test_refused_credentials_that_have_not_changed_fail_the_task(coordinator):
     coordinator.fail = {"init": AuthenticationFailed("the brokers do not know the password")}
-    pool = ProducerPool(open_producer=coordinator.open_producer, client=coordinator, config={}, renew=lambda _: None)
+    pool = ProducerPool(
+        open_producer=coordinator.open_producer, client=coordinator, config={}, renew=lambda _: None, scope=NO_TOPICS
+    )
     with pytest.raises(AuthenticationFailed):
         pool.begin("p-0")
-    assert coordinator.calls == ["open", "init", "close"]
+    assert coordinator.calls == ["open", "describe", "init", "close"]
 
 
 @pytest.mark.parametrize(
@@ -191,9 +197,9 @@ def test_a_prepared_producer_is_the_one_that_begins_and_nothing_is_begun_before(
     pool.prepare("p-0")
     while len(coordinator.calls) < 3:
         time.sleep(0.001)
-    assert coordinator.calls == ["open", "init", "describe"]
+    assert coordinator.calls == ["open", "describe", "init", "describe"]
     entry = pool.begin("p-0")
-    assert coordinator.calls == ["open", "init", "describe", "begin"]
+    assert coordinator.calls == ["open", "describe", "init", "describe", "begin"]
     assert pool._entries == {"p-0": entry}
 
 
@@ -218,14 +224,14 @@ def test_a_producer_that_was_opened_ahead_is_the_one_of_its_task(pool, coordinat
     await_calls(coordinator, 3)
     pool.prepare("p-0")
     assert pool.begin("p-0").transactional_id == "p-0"
-    assert coordinator.calls == ["open", "init", "describe", "begin"], "it was opened once"
+    assert coordinator.calls == ["open", "describe", "init", "describe", "begin"], "it was opened once"
 
 
 def test_a_producer_that_could_not_be_opened_ahead_is_opened_again_by_its_task(pool, coordinator):
     coordinator.fail["init"] = KafkaUnreachable("x")
     pool.prepare("p-0")
     await_calls(coordinator, 3)
-    assert coordinator.calls == ["open", "init", "close"]
+    assert coordinator.calls == ["open", "describe", "init", "close"]
     while not pool._preparing.has_failed:
         time.sleep(0.001)
     del coordinator.fail["init"]
@@ -267,8 +273,8 @@ def test_a_prepared_producer_is_not_left_behind(pool, coordinator, end):
     end(pool)
     opened.set()
     assert pool.live == 0
-    await_calls(coordinator, 2)
-    assert coordinator.calls == ["open", "close"], "nobody is fenced for what is not needed"
+    await_calls(coordinator, 3)
+    assert coordinator.calls == ["open", "describe", "close"], "nobody is fenced for what is not needed"
 
 
 def await_calls(coordinator, count):
@@ -278,21 +284,22 @@ def await_calls(coordinator, count):
 def test_what_a_task_did_not_need_is_over_when_the_task_is(pool, coordinator):
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
-    await_calls(coordinator, 2)
+    await_calls(coordinator, 3)
     given_up = pool._preparing._given_up
     run_in_background(lambda: given_up.wait(PATIENCE) and coordinator.slice.set(), name="slice")
     pool.give_up()
-    assert coordinator.calls == ["open", "init", "close"], "the slice under way has ended, none began after it"
+    calls = ["open", "describe", "init", "close"]
+    assert coordinator.calls == calls, "the slice under way has ended, none began after it"
     assert pool.live == 0
     pool.give_up()
 
 
 def test_what_is_ready_when_it_is_given_up_is_closed(pool, coordinator):
     pool.prepare("p-0")
-    await_calls(coordinator, 3)
-    pool.give_up()
     await_calls(coordinator, 4)
-    assert coordinator.calls == ["open", "init", "describe", "close"]
+    pool.give_up()
+    await_calls(coordinator, 5)
+    assert coordinator.calls == ["open", "describe", "init", "describe", "close"]
     assert pool.live == 0
 
 
@@ -300,18 +307,18 @@ def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, 
     monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
     coordinator.slice = threading.Event()
     pool.prepare("p-0")
-    await_calls(coordinator, 2)
+    await_calls(coordinator, 3)
     with pytest.raises(KafkaUnreachable, match="the unused producer of p-0"):
         pool.give_up()
     coordinator.slice.set()
-    await_calls(coordinator, 3)
-    assert coordinator.calls == ["open", "init", "close"]
+    await_calls(coordinator, 4)
+    assert coordinator.calls == ["open", "describe", "init", "close"]
 
 
 def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coordinator):
     coordinator.answers.clear()
     pool.prepare("p-0")
-    await_calls(coordinator, 3)
+    await_calls(coordinator, 2)
     run_in_background(lambda: pool.prepare("p-1"), name="next-task").result(timeout=PATIENCE / 2)
     coordinator.answers.set()
     assert pool.begin("p-1").transactional_id == "p-1"
@@ -360,7 +367,7 @@ def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
         coordinator.fail["commit"] = TransactionFenced("x")
     coordinator.calls.clear()
     assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
-    assert coordinator.calls == ["commit", "close", "open", "init", "describe", "begin"]
+    assert coordinator.calls == ["commit", "close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
 
 
@@ -374,7 +381,7 @@ def test_W04_a_kept_producer_is_closed_without_a_request_where_another_transacti
     kept(pool, **last)
     coordinator.calls.clear()
     pool.begin("p-0")
-    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
 
 
@@ -384,7 +391,7 @@ def test_W04_a_kept_producer_is_closed_without_a_request_where_no_commit_is_know
     pool.reusable = reusable
     coordinator.calls.clear()
     pool.begin("p-0")
-    assert coordinator.calls == ["close", "open", "init", "describe", "begin"]
+    assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
 
 
@@ -428,7 +435,7 @@ def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_
         pool.prepare("p-0")
     assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
     until(lambda: coordinator.calls.count("close") >= 1)
-    assert sorted(coordinator.calls) == ["begin", "close", "commit", "describe", "init", "open"]
+    assert sorted(coordinator.calls) == ["begin", "close", "commit", "describe", "describe", "init", "open"]
     assert pool.live == 1
 
 

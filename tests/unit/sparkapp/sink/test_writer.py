@@ -13,6 +13,7 @@ from sparkapp.model.job.spec import Sink
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter
+from tests.support.fakes.closed_logs import NO_TOPICS
 
 
 class Producer:
@@ -56,7 +57,7 @@ class Task:
         self.sent: list[int] = []
         self._sink = Sink(topic="out", transactional_id_prefix="p", delivery_guarantee=guarantee)
         client: Any = None
-        self.pool = ProducerPool(open_producer=lambda _: self._opened(), client=client, config={})
+        self.pool = ProducerPool(open_producer=lambda _: self._opened(), client=client, config={}, scope=NO_TOPICS)
 
     def _opened(self) -> Any:
         return Producer(self.sent)

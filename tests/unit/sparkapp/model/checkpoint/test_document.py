@@ -71,6 +71,19 @@ def test_round_trip():
     assert decode(encode(document()), job_uid=UID) == document()
 
 
+def test_topics_of_unproven_transactions_are_optional_and_kept():
+    """An orderly stop leaves them out, so that releases before the field can follow."""
+    assert "sinkTopics" not in body()
+    kept = document(sink_topics=frozenset(["out", "letters"]))
+    assert json.loads(encode(kept))["sinkTopics"] == ["letters", "out"]
+    assert decode(encode(kept), job_uid=UID) == kept
+
+
+@pytest.mark.parametrize("wrong", [None, {}, "out", [1], [""], ["a" * 250], [None], ["a", "a"], [["a"]]])
+def test_topics_that_no_transaction_can_have_written_to(wrong):
+    refused(body(sinkTopics=wrong))
+
+
 def test_a_transactions_start_is_optional_and_written_where_it_is_known():
     """Documents of previous releases do not have it, and are read."""
     (previous, *_) = body()["committables"]

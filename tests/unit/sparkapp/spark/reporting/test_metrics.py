@@ -20,7 +20,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.orphans import OpenNow
+from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber

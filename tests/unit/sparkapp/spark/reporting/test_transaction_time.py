@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.model.job.spec import Sink
-from sparkapp.sink.orphans import OpenNow
+from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 
 

@@ -10,7 +10,7 @@ from sparkapp.clients.transactions.states import TransactionDescription, Transac
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.errors import AuthorizationFailed, KafkaUnreachable
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
-from sparkapp.sink.lingering import abort_lingering
+from sparkapp.sink.ending.lingering import abort_lingering
 
 S = TransactionState
 LATER = TransactionalIdHint(1, 5)

@@ -6,7 +6,7 @@ import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
-from sparkapp.sink.orphans import OrphanSweep
+from sparkapp.sink.ending.orphans import OrphanSweep
 
 
 class Job:

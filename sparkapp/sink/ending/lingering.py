@@ -34,7 +34,7 @@ _PAUSE = 0.02
 
 
 class LingeringTransactions(Protocol):
-    """What is needed of :class:`sparkapp.clients.transactions.client.TransactionClient`."""
+    """Part of :class:`sparkapp.clients.transactions.client.TransactionClient`; jobs fence by ``sink.proven_fence``."""
 
     def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]: ...
 
@@ -42,7 +42,7 @@ class LingeringTransactions(Protocol):
         self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
     ) -> dict[str, TransactionDescription]: ...
 
-    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> None: ...
+    def fence_all(self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None) -> object: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +175,28 @@ def find_transactions(
 
     :raises KafkaUnreachable: no answer in time. :raises AuthorizationFailed: an id may not be described.
     """
-    found: dict[str, TransactionState] = {}
+    rows = find_listings(
+        client, prefixes, hint=hint, slots=slots, parallelism=parallelism, pool_size=pool_size, deadline=deadline
+    )
+    # Two brokers may name an id, of which one has lost its role. What is open in any of their eyes is fenced.
+    return {row.transactional_id: row.state for row in sorted(rows, key=lambda row: row.state.open)}
+
+
+def find_listings(
+    client: LingeringTransactions,
+    prefixes: Sequence[str],
+    *,
+    hint: TransactionalIdHint,
+    slots: SlotBounds,
+    parallelism: int,
+    pool_size: int,
+    deadline: Deadline,
+) -> list[TransactionListing]:
+    """:func:`find_transactions` with the producer ids; of an id that two brokers name, both rows."""
     try:
-        for prefix in dict.fromkeys(prefixes):
-            rows = client.list_transactions(prefix, deadline=deadline)
-            # Two brokers may name an id, of which one has lost its role. What is open in any of their eyes is fenced.
-            found |= {row.transactional_id: row.state for row in sorted(rows, key=lambda row: row.state.open)}
+        return [
+            row for prefix in dict.fromkeys(prefixes) for row in client.list_transactions(prefix, deadline=deadline)
+        ]
     except (AuthorizationFailed, ListingUnsupported) as error:
         LOG.info("transactions cannot be listed (%s); walking the ids that earlier attempts can have used", error)
         ids = chain.from_iterable(
@@ -188,8 +204,10 @@ def find_transactions(
             for prefix in dict.fromkeys(prefixes)
         )
         described = client.describe(ids, deadline=deadline)
-        return {transactional_id: now.state for transactional_id, now in described.items()}
-    return found
+        return [
+            TransactionListing(transactional_id=transactional_id, producer_id=now.producer_id, state=now.state)
+            for transactional_id, now in described.items()
+        ]
 
 
 def _fence(client: LingeringTransactions, ids: Sequence[str], deadline: Deadline, before: Callable[[], None]) -> None:
