@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import descriptor_pb2, text_format
 
 from sparkapp.model.errors import SchemaError, SchemaNotFound, SchemaUnusable
 from sparkapp.source.formats.protobuf import ProtobufDecoder, message_indexes, protobuf_reader_schema
 from sparkapp.source.formats.registered_records import BadRecord
 from sparkapp.source.formats.schema_registry import SchemaRegistry
+from tests.support.kafka.protobuf_files import message_class
 from tests.support.kafka.schema_registry import RegistryServer, framed_protobuf, registry
 
 ORDER = """
@@ -39,14 +40,7 @@ def file(text: str) -> descriptor_pb2.FileDescriptorProto:
 
 def message(proto: descriptor_pb2.FileDescriptorProto, name: str, /, **fields: Any) -> bytes:
     """Serialized with a pool of its own, as another program would."""
-    pool = descriptor_pool.DescriptorPool()
-    for imported in proto.dependency:
-        known = descriptor_pb2.FileDescriptorProto()
-        descriptor_pool.Default().FindFileByName(imported).CopyToProto(known)
-        pool.Add(known)
-    pool.Add(proto)
-    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-    return bytes(kind(**fields).SerializeToString())
+    return bytes(message_class(proto, name)(**fields).SerializeToString())
 
 
 @pytest.fixture
