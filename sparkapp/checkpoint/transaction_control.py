@@ -24,10 +24,10 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import KafkaCommitter, Settled
-from sparkapp.sink.ending.hanging import HangingAtStart
+from sparkapp.sink.ending.hanging import HangingAtStart, find_hanging
 from sparkapp.sink.ending.lingering import abort_lingering, find_listings, find_transactions
 from sparkapp.sink.ending.log_scope import log_scope
-from sparkapp.sink.ending.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.ending.orphans import Hangs, OpenNow, OrphanSweep
 from sparkapp.sink.ending.proven_ends import ProvenEnds
 from sparkapp.sink.ending.proven_fence import PROOF_SECONDS, ProvenFence
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
@@ -146,6 +146,11 @@ class KafkaTransactionControl:
         """
         spec = self._job.spec
 
+        def hanging(deadline: Deadline) -> frozenset[Hangs]:
+            logs = self._client.logs.open_in(self._scope(coordinator.document), deadline=deadline)
+            found = find_hanging(self._client, self._rows(coordinator.document, deadline), logs, deadline=deadline)
+            return frozenset(Hangs(each.transactional_id, each.partition, each.found.start_offset) for each in found)
+
         def find(deadline: Deadline) -> list[str]:
             last = coordinator.document
             found = find_transactions(
@@ -159,7 +164,7 @@ class KafkaTransactionControl:
 
         return OrphanSweep(
             self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.reusable.retire,
-            require_claim=self._claim.require, observed=observed,
+            require_claim=self._claim.require, hanging=hanging, observed=observed,
         )  # fmt: skip
 
     def _scope(self, document: CheckpointDocument | None) -> LogScope:
@@ -170,17 +175,16 @@ class KafkaTransactionControl:
     def _fence(self, document: CheckpointDocument) -> ProvenFence:
         return ProvenFence(self._client, self.ends(document))
 
-    def _end_hanging(self, document: CheckpointDocument, *, spare: Collection[str]) -> None:
+    def _rows(self, document: CheckpointDocument, deadline: Deadline) -> Sequence[TransactionListing]:
         spec = self._job.spec
+        return find_listings(
+            self._client, document.prefixes, hint=document.hint, slots=document.slots,
+            parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size, deadline=deadline,
+        )  # fmt: skip
 
-        def rows(deadline: Deadline) -> Sequence[TransactionListing]:
-            return find_listings(
-                self._client, document.prefixes, hint=document.hint, slots=document.slots,
-                parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size, deadline=deadline,
-            )  # fmt: skip
-
+    def _end_hanging(self, document: CheckpointDocument, *, spare: Collection[str]) -> None:
         hanging = HangingAtStart(
-            self._client, self.ends(document), rows=rows, scope=self._scope(document),
+            self._client, self.ends(document), rows=partial(self._rows, document), scope=self._scope(document),
             fence=document.local is not None, require_claim=self._claim.require_no_successor,
         )  # fmt: skip
         ended = hanging.end(spare=spare, deadline=Deadline.after(PROOF_SECONDS))

@@ -108,6 +108,7 @@ class Report:
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_open: int = 0
+    transactions_hanging: int = 0
     transactions_known: bool = False
     """Whether the coordinators have told what is open; without it, ``transactions_open`` says nothing."""
     oldest_transaction_time: str = ""
@@ -217,7 +218,7 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
             name: whole_of(body.get(name, 0))
             for name in (
                 "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
-                "transaction_time_used", "parallelism", "rescaling",
+                "transaction_time_used", "parallelism", "rescaling", "transactions_hanging",
             )
         }  # fmt: skip
         lag = whole_of(body["lag_records"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
@@ -16,12 +17,22 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn, TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 10.0
 """Between two sweeps. An orphan is promised to end within 30 s."""
 _SWEEP_SECONDS = 20.0
+_LEADERS_SECONDS = 5.0
+
+
+class Hangs(NamedTuple):
+    """A transaction that hangs in a partition; by its offset the same as at another look."""
+
+    transactional_id: str
+    partition: TopicPartition
+    start_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +40,13 @@ class OpenNow:
     """Open transactions after a sweep.
 
     :param oldest_start_millis: begin of the oldest, by its broker's clock; None where none is open.
+    :param hanging: transactions that their coordinators call ended, and that a partition's leader has open since the
+        sweep before (ADR 68).
     """
 
     count: int
     oldest_start_millis: int | None
+    hanging: int = 0
 
 
 class OrphanSweep:
@@ -48,6 +62,7 @@ class OrphanSweep:
     :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
     :param retire: called with the triples before they are ended: these producers begin no other transaction.
     :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
+    :param hanging: asks the partitions' leaders for what hangs. A marker on its way may be among it.
     :param observed: receives the open transactions after each sweep, None where they are unknown.
     """
 
@@ -59,6 +74,7 @@ class OrphanSweep:
         in_use: Callable[[], Collection[str]],
         require_claim: Callable[[], None],
         retire: Callable[[Collection[tuple[str, int, int]]], None] = lambda _: None,
+        hanging: Callable[[Deadline], frozenset[Hangs]] = lambda _: frozenset(),
         observed: Callable[[OpenNow | None], None] = lambda _: None,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
@@ -67,6 +83,8 @@ class OrphanSweep:
         self._in_use = in_use
         self._retire = retire
         self._require_claim = require_claim
+        self._hanging = hanging
+        self._hung: frozenset[Hangs] = frozenset()
         self._observed = observed
         self._thread = PeriodicThread(self._step, name="orphan-sweep", interval=interval, patience=_SWEEP_SECONDS)
 
@@ -97,7 +115,9 @@ class OrphanSweep:
             orphans = self._unused(orphans)
         aborted = self._abort(orphans, deadline) if orphans else ()
         left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]
-        self._observed(OpenNow(count=len(left), oldest_start_millis=min(left, default=None)))
+        before, self._hung = self._hung, self._look_for_hanging()
+        hanging = len({hangs.transactional_id for hangs in self._hung & before})
+        self._observed(OpenNow(count=len(left), oldest_start_millis=min(left, default=None), hanging=hanging))
         return aborted
 
     def _unused(self, found: dict[str, TransactionDescription]) -> dict[str, TransactionDescription]:
@@ -122,6 +142,14 @@ class OrphanSweep:
         return tuple(
             end.transactional_id for end, answer in zip(ends, answers, strict=True) if answer is EndTxnAnswer.NONE
         )
+
+    def _look_for_hanging(self) -> frozenset[Hangs]:
+        """What hung before where the leaders do not answer: without a leader no marker is written."""
+        try:
+            return self._hanging(Deadline.after(_LEADERS_SECONDS))
+        except KafkaSparkJobError as error:
+            LOG.info("what hangs in partitions is not known: %s", error.message)
+            return self._hung
 
     def _step(self) -> None:
         try:

@@ -182,6 +182,7 @@ class Progress:
                 self._update(
                     transactions_known=found is not None, transactions_open=0 if found is None else found.count,
                     oldest_transaction_time="" if oldest is None else _time_of(oldest),
+                    transactions_hanging=0 if found is None else found.hanging,
                 )  # fmt: skip
 
     def rebalanced(self, partitions: int) -> None:

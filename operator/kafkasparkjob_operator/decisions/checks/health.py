@@ -103,6 +103,15 @@ def judge_transactions(
         message = "the open transactions are unknown: no driver reports them"
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
         return None
+    if report.transactions_hanging:
+        message = (
+            f"{report.transactions_hanging} transaction(s) have ended, and partitions lack their markers."
+            " Readers of committed records wait there. The job writes the markers when the partitions have leaders;"
+            f" list them: `python3 -m sparkapp txn hanging --namespace {job.namespace} --job {job.name}`"
+        )
+        draft.condition(kind, ConditionStatus.FALSE, reason="TransactionHanging", message=message)
+        draft.event(f"hanging/{report.attempt}", "TransactionHanging", message, warning=True)
+        return None
     began = parse_time(report.oldest_transaction_time)
     limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval)
     left = None if began is None else limit - (draft.now - began).total_seconds()

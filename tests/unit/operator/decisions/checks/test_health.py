@@ -108,6 +108,20 @@ async def test_a_job_that_prepares_a_standby_is_judged_meanwhile() -> None:
     assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
 
 
+async def test_a_transaction_without_its_marker_is_named_until_it_has_it() -> None:
+    fixture = await running()
+    fixture.report(1, transactions_known=True, transactions_hanging=2)
+    await fixture.settle()
+    condition = fixture.kubernetes.condition(KEY, "TransactionsHealthy")
+    assert (condition["status"], condition["reason"]) == ("False", "TransactionHanging")
+    assert condition["message"].startswith("2 transaction(s) have ended, and partitions lack their markers")
+    assert f"sparkapp txn hanging --namespace {KEY.namespace} --job {KEY.name}" in condition["message"]
+    assert fixture.kubernetes.events(warning=True) == ["TransactionHanging"]
+    fixture.report(1, transactions_known=True)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["status"] == "True"
+
+
 @pytest.mark.parametrize("name", ["checkpoint_time", "oldest_transaction_time"])
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2026-04-01\ud80000:00:00+00:00"])
 @pytest.mark.parametrize("lag", [7, None])

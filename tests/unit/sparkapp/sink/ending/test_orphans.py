@@ -6,7 +6,9 @@ import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
-from sparkapp.sink.ending.orphans import OrphanSweep
+from sparkapp.model.errors import KafkaUnreachable
+from sparkapp.model.partition import TopicPartition
+from sparkapp.sink.ending.orphans import Hangs, OrphanSweep
 
 
 class Job:
@@ -62,3 +64,27 @@ def test_a_sweep_without_orphans_retires_nothing(ids):
     job = Job(["p-0"])
     assert job.sweep(*ids) == ()
     assert job.steps == ["describe", "in use"]
+
+
+def hangs(transactional_id, start_offset=0):
+    return Hangs(transactional_id, TopicPartition("out", 0), start_offset)
+
+
+def test_what_hangs_at_two_sweeps_is_reported():
+    """At a single sweep its marker may be on its way."""
+    looks = [{hangs("p-0"), hangs("p-1")}, {hangs("p-0"), hangs("p-1", 5)}, KafkaUnreachable("no leader"), set()]
+    told = []
+
+    def look(_):
+        found = looks.pop(0)
+        if isinstance(found, KafkaUnreachable):
+            raise found
+        return frozenset(found)
+
+    job = Job([], [], [], [])
+    sweep = OrphanSweep(
+        job, find=lambda _: (), in_use=job._in_use, require_claim=lambda: None, hanging=look, observed=told.append
+    )
+    for _ in range(4):
+        sweep.sweep()
+    assert [found.hanging for found in told] == [0, 1, 2, 0], "without a leader what hung before hangs"

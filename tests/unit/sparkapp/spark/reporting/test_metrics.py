@@ -316,7 +316,7 @@ def test_open_transactions_are_shown_where_they_are_known_and_reported_where_the
     progress = Progress(lambda **changes: updates.append(changes))
     assert not [name for name in samples(progress) if "transactions_open" in name]
     for _ in range(2):
-        progress.transactions(OpenNow(count=2, oldest_start_millis=1_700_000_000_000))
+        progress.transactions(OpenNow(count=2, oldest_start_millis=1_700_000_000_000, hanging=1))
     found = samples(progress)
     assert found["kafkaspark_sink_transactions_open"] == 2
     assert found["kafkaspark_sink_oldest_transaction_age_seconds"] > 1e6
@@ -324,8 +324,8 @@ def test_open_transactions_are_shown_where_they_are_known_and_reported_where_the
     assert samples(progress)["kafkaspark_sink_oldest_transaction_age_seconds"] == 0
     progress.transactions(None)
     assert not [name for name in samples(progress) if "transactions_open" in name]
+    names = ("transactions_known", "transactions_open", "oldest_transaction_time", "transactions_hanging")
     assert updates == [
-        {"transactions_known": True, "transactions_open": 2, "oldest_transaction_time": "2023-11-14T22:13:20Z"},
-        {"transactions_known": True, "transactions_open": 0, "oldest_transaction_time": ""},
-        {"transactions_known": False, "transactions_open": 0, "oldest_transaction_time": ""},
+        dict(zip(names, values, strict=True))
+        for values in [(True, 2, "2023-11-14T22:13:20Z", 1), (True, 0, "", 0), (False, 0, "", 0)]
     ]
