@@ -209,7 +209,9 @@ class CheckpointCoordinator:
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have timed out"
             raise TransactionFenced(msg)
         partitions = times.partitions if times is not None else {}
-        self._commits.commit(checkpoint.checkpoint_id, checkpoint.committables, partitions, proven=self.reusable.add)
+        self._commits.commit(
+            checkpoint.checkpoint_id, checkpoint.committables, partitions, proven=self.reusable.add, hook=self._hook
+        )
         self.committed_id = checkpoint.checkpoint_id
         self._running.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()

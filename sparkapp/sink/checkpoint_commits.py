@@ -41,14 +41,11 @@ class CheckpointCommits:
 
     The proof follows the commits in the background. A partition without a leader holds up nothing but the next use of
     the ids whose markers it may lack (ADR 68).
-
-    :param hook: called between two commits, which are sequential then.
     """
 
-    def __init__(self, committer: Committer, ends: Ends, *, hook: StepHook = no_hook) -> None:
+    def __init__(self, committer: Committer, ends: Ends) -> None:
         self._committer = committer
         self._ends = ends
-        self._hook = hook
         self._proofs: Mapping[int, Proof] = {}
         """By checkpoint. The thread that completes checkpoints adds to a copy, others read."""
 
@@ -59,17 +56,19 @@ class CheckpointCommits:
         written: Written,
         *,
         proven: Callable[[KafkaCommittable], None],
+        hook: StepHook = no_hook,
     ) -> None:
         """Ends every transaction with a commit, and begins the proof.
 
         :param proven: called when the leaders have the markers, perhaps later and in another thread. It gets each
             transaction that a single request has committed, which was answered.
+        :param hook: called between two commits, which are sequential then.
         :raises TransactionFenced: a transaction is lost; the next attempt replays it.
         :raises CommitOutcomeUnknown: no answer in time; the next attempt settles it.
         """
         if not committables:
             return
-        watched = None if self._hook is no_hook else self._between(checkpoint_id, len(committables))
+        watched = None if hook is no_hook else _between(hook, checkpoint_id, len(committables))
         settled = self._committer.commit(committables, after_each=watched)
         bad = [end for end in settled if end.outcome is not CommitOutcome.COMMITTED]
         if bad:
@@ -133,23 +132,24 @@ class CheckpointCommits:
         for proof in proofs:
             proof.of_all.require(deadline)
 
-    def _between(self, checkpoint_id: int, count: int) -> Callable[[KafkaCommittable], None]:
-        left = count
-
-        def after_each(_: KafkaCommittable) -> None:
-            nonlocal left
-            left -= 1
-            if left:
-                self._hook(ProtocolStep.BETWEEN_COMMITS, checkpoint_id)
-
-        return after_each
-
 
 class Proof(NamedTuple):
     """Of the commits of a checkpoint, with the ids of its transactions."""
 
     ids: frozenset[str]
     of_all: BackgroundProof
+
+
+def _between(hook: StepHook, checkpoint_id: int, count: int) -> Callable[[KafkaCommittable], None]:
+    left = count
+
+    def after_each(_: KafkaCommittable) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            hook(ProtocolStep.BETWEEN_COMMITS, checkpoint_id)
+
+    return after_each
 
 
 def _committed(committable: KafkaCommittable, partitions: frozenset[TopicPartition] | None) -> Ended:

@@ -357,7 +357,7 @@ class AttemptRun:
         """Makes the coordinator, and what is made of it."""
         hook = self._step if self.stepwise else no_hook
         self._commits = CheckpointCommits(
-            KafkaCommitter(self._client, None, describer=self._client), self._kafka_control.ends(), hook=hook
+            KafkaCommitter(self._client, None, describer=self._client), self._kafka_control.ends()
         )
         self._coordinator = CheckpointCoordinator(
             self.job, store=self._store, document=recovery.document, version=recovery.version,
