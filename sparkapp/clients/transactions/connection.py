@@ -38,6 +38,7 @@ _FIXED: Mapping[str, Any] = {
     "socket_connection_setup_timeout_ms": 5_000,
 }
 _BOOTSTRAP_SECONDS = 3.0
+_CLOSED = "the client was closed meanwhile"
 _REFUSED_CREDENTIALS = (
     wire_errors.SaslAuthenticationFailedError,
     wire_errors.UnsupportedSaslMechanismError,
@@ -135,7 +136,8 @@ class KafkaConnection:
 
         The first failure is raised once all have ended.
         """
-        futures = [self._manager.call_soon(partial(work, item)) for item in items]
+        manager = self._live
+        futures = [manager.call_soon(partial(work, item)) for item in items]
         results: list[Answer] = []
         failure: BaseException | None = None
         for future in futures:
@@ -151,7 +153,7 @@ class KafkaConnection:
         """One request to a broker, None for any one; the response as kafka-python decoded it."""
         milliseconds = max(1, int(deadline.remaining * 1000))
         try:
-            response = await self._manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+            response = await self._live.send(request, node_id=node, request_timeout_ms=milliseconds)
         except Exception as error:
             raise translated(error, type(request).__name__) from error
         self.answers += 1
@@ -163,7 +165,7 @@ class KafkaConnection:
         The first failure is raised once all have ended.
         """
         milliseconds = max(1, int(deadline.remaining * 1000))
-        send = partial(self._manager.send, node_id=node, request_timeout_ms=milliseconds)
+        send = partial(self._live.send, node_id=node, request_timeout_ms=milliseconds)
         futures = [(request, send(request)) for request in requests]
         answers: list[Any] = []
         failure: Exception | None = None
@@ -178,16 +180,27 @@ class KafkaConnection:
 
     async def sleep(self, seconds: float) -> None:
         """Yields to the loop's other tasks."""
-        await self._net.sleep(seconds)
+        net = self._net
+        if net is None:
+            raise KafkaUnreachable(_CLOSED)
+        await net.sleep(seconds)
+
+    @property
+    def _live(self) -> Any:
+        """kafka-python's connections. :raises KafkaUnreachable: another thread has closed them meanwhile."""
+        manager = self._manager
+        if manager is None:
+            raise KafkaUnreachable(_CLOSED)
+        return manager
 
     @property
     def cluster(self) -> Any:
         """kafka-python's metadata of the cluster."""
-        return self._manager.cluster
+        return self._live.cluster
 
     def learn_brokers(self, metadata: Any) -> None:
         """Takes the brokers of a metadata response, so that requests reach brokers that came later."""
-        self._manager.cluster.update_metadata(metadata)
+        self._live.cluster.update_metadata(metadata)
 
     def broker_name(self, node: Any) -> str:
         """``number (host:port)`` of a broker, as the metadata has it."""
@@ -197,7 +210,7 @@ class KafkaConnection:
     def offered_version(self, request: Any) -> int | None:
         """The newest version of a request that both sides speak, or None."""
         try:
-            return int(self._manager.broker_version_data.api_version(request))
+            return int(self._live.broker_version_data.api_version(request))
         except wire_errors.IncompatibleBrokerVersion:
             return None
 

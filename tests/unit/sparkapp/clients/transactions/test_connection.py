@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from sparkapp.clients.transactions.connection import wire_config
+from sparkapp.clients.deadline import Deadline
+from sparkapp.clients.transactions.connection import KafkaConnection, wire_config
 from sparkapp.clients.transactions.requests import END_TXN_MAX_VERSION
+from sparkapp.model.errors import KafkaUnreachable
 
 
 def test_plain_cluster():
@@ -36,3 +40,18 @@ def test_properties_without_a_meaning_here_are_left_out():
 
 def test_P12_the_cap_is_below_the_version_that_bumps_epochs():
     assert END_TXN_MAX_VERSION == 4
+
+
+@pytest.mark.parametrize("call", ["send", "send_together", "sleep", "gather"])
+def test_a_request_of_a_client_that_another_thread_has_closed_is_a_failure_of_the_tree(call):
+    """A worker renews its client while a commit is proven in the background."""
+    connection = KafkaConnection({"bootstrap.servers": "a:1"})
+    soon = Deadline.after(1)
+    calls = {
+        "send": lambda: connection.send(None, None, soon),
+        "send_together": lambda: connection.send_together([None], None, soon),
+        "sleep": lambda: connection.sleep(0),
+        "gather": lambda: connection.gather(connection.sleep, [0]),
+    }
+    with pytest.raises(KafkaUnreachable, match="closed"):
+        asyncio.run(calls[call]())
