@@ -30,7 +30,7 @@ class Bad:
     :param mentions: parts of the message and remedy.
     :param condition: the condition that is False, together with Ready.
     :param spec: changes to a job that would work.
-    :param code: content of the module ``code`` in the job's ConfigMap.
+    :param code: content of the module ``enrich`` in the job's ConfigMap.
     :param fatal: whether a restart cannot help.
     """
 
@@ -61,7 +61,7 @@ CASES = {
     ),
     "transform-does-not-import": Bad(
         reason="InvalidTransform", mentions=("ModuleNotFoundError", "nowhere", "spec.transform"),
-        spec=python("code:transform"), code="import nowhere\n", fatal=True,
+        spec=python("enrich:transform"), code="import nowhere\n", fatal=True,
     ),
 }  # fmt: skip
 
@@ -93,7 +93,7 @@ class BadJobs:
         cluster_job = self._make_cluster_job(name[:30])
         cluster_job.load(RECORDS)
         cluster_job.kubectl.apply(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"code.py": bad.code}}
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"enrich.py": bad.code}}
         )
         resource = cluster_job.resource(**bad.spec, restartPolicy={"backoff": {"initialSeconds": PAUSE_SECONDS}})
         cluster_job.kubectl.apply(addressed(resource, cluster_job))
