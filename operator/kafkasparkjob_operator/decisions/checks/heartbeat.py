@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
@@ -84,7 +85,10 @@ def judge_silence(
     """
     found = silence_of(observation, driver, report, standby=standby)
     if report is None and driver.started_at is not None:
-        left = FIRST_REPORT_SECONDS - (draft.now - driver.started_at).total_seconds()
+        # By the operator's clock no attempt is older than its start: the kubelet's clock may be behind, and a standby's
+        # container runs long before its activation.
+        attempt = parse_time(draft.section("attempt").get("startedAt")) or driver.started_at
+        left = FIRST_REPORT_SECONDS - (draft.now - max(driver.started_at, attempt)).total_seconds()
         found = Silence(change_after=left) if left > 0 else Silence(stale=True, lost=True)
     if not found.stale:
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +83,21 @@ async def test_a_driver_without_a_first_report_has_a_deadline_from_the_start_of_
     operator_fixture.driver_ends(1, code=137)
     await operator_fixture.settle()
     assert operator_fixture.status["restarts"]["lastReason"] == "HeartbeatTimeout"
+
+
+async def test_a_kubelet_whose_clock_is_behind_ends_no_start() -> None:
+    """Nor does the activation of a standby, whose container has run for long."""
+    operator_fixture = OperatorFixture()
+    await operator_fixture.settle()
+    long_ago = operator_fixture.now - timedelta(seconds=2 * FIRST_REPORT_SECONDS)
+    operator_fixture.kubernetes.pod_runs("orders-1-driver", since=format_time(long_ago))
+    await operator_fixture.settle()
+    operator_fixture.wait(FIRST_REPORT_SECONDS - 1)
+    await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 1)
+    operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
 
 
 async def test_a_silent_driver_is_neither_ready_nor_healthy_and_its_lag_is_unknown() -> None:
