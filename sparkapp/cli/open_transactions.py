@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkapp.cli.id_owner import committable_of, owner_of
+from sparkapp.cli.missing_rights import missing_right
 from sparkapp.cli.target import Target
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.clients.transactions.states import TransactionDescription
+from sparkapp.clients.transactions.states import TransactionDescription, TransactionListing
 from sparkapp.model.errors import AuthorizationFailed, CommandRefused
 
 
@@ -42,19 +42,21 @@ class OpenTransactionRows:
 
         :raises CommandRefused: none is visible, because the user lacks the right to describe them.
         """
-        prefixes = self._target.prefixes
-        rows = (
-            [row for prefix in prefixes for row in self._client.list_transactions(prefix)]
-            if prefixes
-            else self._client.list_all()
-        )
-        if not rows:
-            for prefix in prefixes:
-                self._require_describe(prefix)
-        ids = [row.transactional_id for row in rows if row.state.open or row.state.ending]
+        ids = [row.transactional_id for row in self.listed() if row.state.open or row.state.ending]
         # Some may have ended since they were listed.
         described = self._described(ids)
         return [found for found in described if found.description.state.open or found.description.state.ending]
+
+    def listed(self) -> list[TransactionListing]:
+        """Every id of the target in any state; errors as in :meth:`unfinished`."""
+        prefixes = self._target.prefixes
+        if not prefixes:
+            return self._client.list_all()
+        rows = [row for prefix in prefixes for row in self._client.list_transactions(prefix)]
+        if not rows:
+            for prefix in prefixes:
+                self._require_describe(prefix)
+        return rows
 
     def find(self, transactional_id: str) -> Found:
         """The coordinator's description of an id.
@@ -122,18 +124,3 @@ class OpenTransactionRows:
         if start < 0 or not (description.state.open or description.state.ending):
             return None  # the coordinator still has the start of an ended transaction
         return max(0, round(self._now() - start / 1000))
-
-
-def missing_right(target: Target, operation: str, what: str, error: AuthorizationFailed) -> CommandRefused:
-    """The error for a missing ACL, with the command that grants it.
-
-    :param what: a prefix, or an id with a prefix.
-    """
-    prefix = next((known for known in target.prefixes if what.startswith(known)), what)
-    user = target.config.get("sasl.username") or getpass.getuser()
-    return CommandRefused(
-        f"the user lacks {operation} on the transactional ids of {prefix}: {error.message}",
-        remedy=f"kafka-acls --bootstrap-server {target.config['bootstrap.servers']} --add"
-        f" --allow-principal User:{user} --operation {operation.title()}"
-        f" --transactional-id {prefix} --resource-pattern-type prefixed",
-    )

@@ -29,6 +29,7 @@ class Target:
     :param has_state: whether a place of the document is named. If it has no document, no transaction is final.
     :param pool_size: ids of a subtask.
     :param state: ``status.state`` of the resource; empty if no resource is named.
+    :param spec: of the resource; None if none is named.
     """
 
     config: Mapping[str, str]
@@ -37,6 +38,7 @@ class Target:
     has_state: bool
     pool_size: int
     state: str = ""
+    spec: JobSpec | None = None
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +69,7 @@ def target_of(options: argparse.Namespace) -> Target:
     config = {}
     if options.config is not None:
         config = read_properties(options.config, allow_insecure=options.allow_insecure)
-    document, known, pool_size, state = None, [], options.pool_size, ""
+    document, known, pool_size, state, spec = None, [], options.pool_size, "", None
     if options.job is not None:
         spec, uid, state = _resource(options.namespace, options.job)
         # The user's file replaces all of the job's credentials.
@@ -96,6 +98,7 @@ def target_of(options: argparse.Namespace) -> Target:
         has_state=options.job is not None or options.state is not None,
         pool_size=pool_size or DEFAULT_POOL_SIZE,
         state=state,
+        spec=spec,
     )
 
 

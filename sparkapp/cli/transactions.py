@@ -16,6 +16,7 @@ from sparkapp.model.commands import remedy_in
 from sparkapp.model.errors import AuthorizationFailed, CommandRefused, KafkaSparkJobError
 
 if TYPE_CHECKING:
+    from sparkapp.cli.hanging_transactions import HangingTransactions
     from sparkapp.cli.open_transactions import Found, OpenTransactionRows
     from sparkapp.cli.target import Target
     from sparkapp.clients.transactions.client import TransactionClient
@@ -39,7 +40,7 @@ Answer = Callable[["Command", argparse.Namespace], list[dict[str, object]]]
 
 def add_commands(commands: Any) -> None:
     """Adds ``txn`` to the program's subcommands; called by ``sparkapp.__main__``."""
-    txn = commands.add_parser("txn", help="list, describe, commit or abort Kafka transactions")
+    txn = commands.add_parser("txn", help="list, describe, commit, abort or end Kafka transactions")
     verbs = txn.add_subparsers(dest="verb", required=True)
 
     def verb(name: str, text: str, answer: Answer) -> argparse.ArgumentParser:
@@ -64,17 +65,32 @@ def add_commands(commands: Any) -> None:
         "--all-lingering", action="store_true",
         help="all open transactions of --prefix or --job that the checkpoint does not name",
     )  # fmt: skip
-    for changing in (commit, abort):
+    hanging = verb(
+        "hanging", "Lists transactions that partitions have open and coordinators call ended.", Command.hanging
+    )
+    end = verb("end", "Ends a hanging transaction with the outcome that it had.", Command.end)
+    end.add_argument("id", help="transactional id")
+    end.add_argument("--outcome", choices=["commit", "abort"], help="where txn hanging does not know the end")
+    end.add_argument("--producer-id", type=int, metavar="N", help="from txn hanging; another is refused")
+    for asking in (hanging, end):
+        where = asking.add_argument_group("partitions", "the job's topics and its group's offsets, and")
+        where.add_argument("--topic", nargs="+", action="extend", default=[], metavar="T", help="topics to ask, too")
+        where.add_argument("--group", default="", metavar="G", help="group whose offsets are in the transactions")
+    for changing in (commit, abort, end):
         changing.add_argument("--yes", action="store_true", help="do it; without it nothing changes")
 
 
 class Command:
-    """A call of the program. Each method returns the rows of its answer."""
+    """A call of the program. Each method returns the rows of its answer.
+
+    :ivar empty: what an answer without rows says.
+    """
 
     def __init__(self, client: TransactionClient, target: Target, transactions: OpenTransactionRows) -> None:
         self._client = client
         self._target = target
         self._transactions = transactions
+        self.empty = "no open transactions"
 
     def list_open(self, _: argparse.Namespace) -> list[dict[str, object]]:
         """Open transactions of the target."""
@@ -133,6 +149,32 @@ class Command:
             _say("would discard these records for ever and fence the producers of these ids")
         return [_outcome(verb, transaction) for transaction in found]
 
+    def hanging(self, options: argparse.Namespace) -> list[dict[str, object]]:
+        """What leaders have open and coordinators call ended."""
+        rows, self.empty = self._hanging(options).rows()
+        return rows
+
+    def end(self, options: argparse.Namespace) -> list[dict[str, object]]:
+        """Ends the hanging transactions of an id with ``--yes``.
+
+        :raises CommandRefused: the job runs, nothing hangs, the outcome is not known, or it is another.
+        """
+        self._require_rest(options, "it ends by itself what hangs")
+        self._require_prefix(options.id, "end")
+        document = self._target.document
+        return self._hanging(options).end(
+            options.id, outcome=options.outcome, producer_id=options.producer_id, yes=options.yes,
+            # At rest only subtasks that commit by themselves may be alive, and without a job anything.
+            fence=options.job is None or document is None or document.local is not None,
+        )  # fmt: skip
+
+    def _hanging(self, options: argparse.Namespace) -> HangingTransactions:
+        from sparkapp.cli.hanging_transactions import HangingTransactions
+
+        return HangingTransactions(
+            self._client, self._target, self._transactions, topics=options.topic, group=options.group, say=_say
+        )
+
     def _require_rest(self, options: argparse.Namespace, why: str) -> None:
         """A running driver's producers write several transactions one after the other (ADR 62).
 
@@ -157,13 +199,16 @@ class Command:
         kept = [transaction for transaction in found if self._transactions.is_final(transaction)]
         return [transaction for transaction in found if transaction not in kept], kept
 
-    def _abortable(self, transactional_id: str) -> Found:
+    def _require_prefix(self, transactional_id: str, verb: str) -> None:
         prefixes = self._target.prefixes
         if prefixes and not any(is_of_prefix(transactional_id, prefix) for prefix in prefixes):
             msg = f"{transactional_id} is of none of the prefixes {', '.join(prefixes)}"
             raise CommandRefused(
-                msg, remedy="correct the id; to abort it all the same, leave out --job, --state and --prefix"
+                msg, remedy=f"correct the id; to {verb} it all the same, leave out --job, --state and --prefix"
             )
+
+    def _abortable(self, transactional_id: str) -> Found:
+        self._require_prefix(transactional_id, "abort")
         found = self._transactions.find(transactional_id)
         if not found.description.state.open:
             why = _NOT_ONGOING.get(found.description.state.value, "this release does not know its state")
@@ -213,14 +258,15 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
         target = target_of(options)
         client = TransactionClient(target.config)
         try:
-            rows = answer(Command(client, target, OpenTransactionRows(client, target)), options)
+            command = Command(client, target, OpenTransactionRows(client, target))
+            rows = answer(command, options)
         finally:
             client.close()
     except KafkaSparkJobError as error:
         remedy = remedy_in(error, namespace=options.namespace, name=options.job or "")
         _say(f"{error.message}\nFix: {remedy}")
         return 1
-    sys.stdout.write(render(rows, options.output, empty="no open transactions") + "\n")
+    sys.stdout.write(render(rows, options.output, empty=command.empty) + "\n")
     if "yes" in options and rows and not options.yes:
         _say("nothing was done; add --yes to do it")
     return 0
@@ -228,7 +274,7 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
 
 @contextmanager
 def _naming_the_right(target: Target, operation: str, transactional_id: str) -> Iterator[None]:
-    from sparkapp.cli.open_transactions import missing_right
+    from sparkapp.cli.missing_rights import missing_right
 
     try:
         yield

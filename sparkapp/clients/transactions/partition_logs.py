@@ -31,10 +31,12 @@ class OpenInLogs:
     """Open transactions by partition, of any producer.
 
     :param refused: topics that the user may not read, so that nothing is known of them.
+    :param answered: the partitions whose leaders have answered.
     """
 
     open: Mapping[TopicPartition, tuple[OpenProducer, ...]]
     refused: frozenset[str] = frozenset()
+    answered: frozenset[TopicPartition] = frozenset()
 
     def of(self, producer_id: int) -> dict[TopicPartition, OpenProducer]:
         """The partitions where this producer has a transaction open."""
@@ -126,7 +128,10 @@ class PartitionLogs:
             if deadline.expired:
                 msg = f"no leader has told what is open in {named(sorted(waiting))}"
                 raise KafkaUnreachable(msg, remedy=_NO_LEADER)
-        return OpenInLogs(open={each: some for each, some in found.items() if some}, refused=frozenset(refused))
+        return OpenInLogs(
+            open={each: some for each, some in found.items() if some}, refused=frozenset(refused),
+            answered=frozenset(found),
+        )  # fmt: skip
 
     async def _answers(
         self, partitions: Iterable[TopicPartition], deadline: Deadline

@@ -17,8 +17,8 @@ from sparkapp.model.partition import TopicPartition
 ADD_PARTITIONS_VERSION = 3
 """The last for clients; later versions are for brokers (KIP-890)."""
 _NO_OFFSET = -1
-_NO_ERROR, _REFUSED = 0, 29
-"""Kafka's codes of a partition or topic: no error; the user lacks a right on the topic."""
+_NO_ERROR, _REFUSED, _NOT_ATTEMPTED = 0, 29, 55
+"""Kafka's codes of a partition or topic: no error; the user lacks a right on the topic; another partition's error."""
 _NOBODY = -1
 
 
@@ -118,11 +118,15 @@ def add_partitions_request(transaction: EndTxn, partitions: Iterable[TopicPartit
 
 
 def codes_of_added(response: Any) -> list[int]:
-    """Kafka's error codes of a response to a request about a transaction: of each partition, or of the whole."""
+    """Kafka's error codes of a response to a request about a transaction: of each partition, or of the whole.
+
+    A code that only says that another partition has an error comes last.
+    """
     rows = getattr(response, "results_by_topic_v3_and_below", None)
     if rows is None:
         return [response.error_code]
-    return [each.partition_error_code for row in rows for each in row.results_by_partition]
+    codes = [each.partition_error_code for row in rows for each in row.results_by_partition]
+    return sorted(codes, key=lambda code: code == _NOT_ATTEMPTED)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

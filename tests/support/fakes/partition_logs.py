@@ -150,13 +150,20 @@ class FakeCluster:
         self, partitions: Collection[TopicPartition] | LogScope, *, deadline: Deadline | None = None
     ) -> OpenInLogs:
         self.asked += 1
-        asked = self.partitions.keys() if isinstance(partitions, LogScope) else partitions
+        asked = self._of_scope(partitions) if isinstance(partitions, LogScope) else partitions
         readable = [each for each in asked if each.topic not in self.refused and each in self.partitions]
         if any(not self.partitions[each].has_leader for each in readable):
             raise KafkaUnreachable("no leader")
         refused = frozenset(each.topic for each in asked if each.topic in self.refused)
         found = {each: tuple(self.partitions[each].open.values()) for each in readable if self.partitions[each].open}
-        return OpenInLogs(open=found, refused=refused)
+        return OpenInLogs(open=found, refused=refused, answered=frozenset(readable))
+
+    def _of_scope(self, scope: LogScope) -> list[TopicPartition]:
+        return [
+            each
+            for each in self.partitions
+            if (bool(scope.groups) if each == GROUP else scope.topics is None or each.topic in scope.topics)
+        ]
 
     def group_partition(self, group_id: str, *, deadline: Deadline | None = None) -> TopicPartition | None:
         return GROUP
