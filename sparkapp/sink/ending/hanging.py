@@ -107,7 +107,7 @@ class HangingAtStart:
         """Writes the missing markers with the outcome of their transactions; returns how many transactions hung.
 
         :param spare: ids of a document's committables, whose outcome recovery has yet to settle.
-        :raises TransactionHanging: the outcome of one is forgotten. Nothing was written for it.
+        :raises TransactionHanging: the outcome of one is forgotten. Nothing was written for its id.
         :raises KafkaUnreachable: a partition has no leader. :raises KafkaAccessError: brokers refuse.
         """
         rows = self._rows(deadline)
@@ -126,7 +126,9 @@ class HangingAtStart:
                 raise KafkaUnreachable(msg)
             self._sleep(deadline.bound(_PAUSE))
         unknown = [each for each in hanging if each.end is HangingEnd.UNKNOWN]
-        known = [each.ended(fence=self._fence) for each in hanging if each.end is not HangingEnd.UNKNOWN]
+        # Another marker of the same id changes its state, by which a forgotten outcome would look like a known outcome.
+        left = {each.transactional_id for each in unknown}
+        known = [each.ended(fence=self._fence) for each in hanging if each.transactional_id not in left]
         if known:
             self._require_claim()
             self._ends.require(known, deadline=deadline)

@@ -178,6 +178,20 @@ def test_a_forgotten_outcome_stops_the_start_and_writes_no_marker(cluster: FakeC
     assert cluster.partitions[A].open
 
 
+def test_the_end_of_a_known_part_does_not_decide_a_forgotten_part(cluster: FakeCluster) -> None:
+    """The marker of A leaves CompleteAbort behind, by which B, an epoch later, would be an abort by the time-out."""
+    cluster.write(ID, "a", A)
+    leave_out(cluster, A, commit=False)
+    cluster.initialise(ID)
+    cluster.write(ID, "b", B)
+    leave_out(cluster, B, commit=True)
+    cluster.initialise(ID)
+    for _ in range(2):
+        with pytest.raises(TransactionHanging, match="in out-1 from offset 0"):
+            at_start(cluster).end(spare=(), deadline=soon())
+    assert (cluster.partitions[B].aborted, cluster.ended_again) == ([], [])
+
+
 def proven(cluster: FakeCluster, *, commits_itself: bool = False) -> ProvenIds:
     return ProvenIds(cluster, SCOPE, commits_itself=commits_itself)
 
