@@ -179,8 +179,9 @@ class ProvenEnds:
 
     def _fenced(self, each: Ended, deadline: Deadline) -> Ended:
         ids = [each.end.transactional_id]
-        producer_id, epoch = self._client.fence_all(ids, deadline=deadline)[each.end.transactional_id]
-        return replace(each, end=replace(each.end, producer_id=producer_id, producer_epoch=epoch), fence=False)
+        # Where the epochs are used up, the id has another producer now. This producer's records hang all the same.
+        _, epoch = self._client.fence_all(ids, deadline=deadline)[each.end.transactional_id]
+        return replace(each, end=replace(each.end, producer_epoch=epoch), fence=False)
 
     def _group_of(self, partitions: Collection[TopicPartition], deadline: Deadline) -> str:
         """The group whose offsets are in one of the partitions; empty for none."""

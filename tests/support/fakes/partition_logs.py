@@ -18,10 +18,12 @@ from sparkapp.clients.transactions.states import (
     TransactionListing,
     TransactionState,
 )
+from sparkapp.model.checkpoint.committable import MAX_PRODUCER_EPOCH
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 
 GROUP = TopicPartition(GROUP_TOPIC, 3)
+_NEW_PRODUCERS = 1_000
 
 
 @dataclass
@@ -51,7 +53,7 @@ class FakeCluster:
     # -- what producers and coordinators do ----------------------------------------------------------------------------
 
     def initialise(self, transactional_id: str) -> tuple[int, int]:
-        """InitProducerId: aborts what is open."""
+        """InitProducerId: aborts what is open. A producer whose epochs are used up is replaced."""
         now = self.ids.get(transactional_id)
         if now is None:
             now = TransactionDescription(
@@ -62,10 +64,13 @@ class FakeCluster:
             self.ids[transactional_id] = replace(now, producer_epoch=now.producer_epoch + 1)
             self.end(transactional_id, commit=False)
             now = self.ids[transactional_id]
+        producer_id, epoch = now.producer_id, now.producer_epoch + 1
+        if epoch >= MAX_PRODUCER_EPOCH:
+            producer_id, epoch = producer_id + _NEW_PRODUCERS, 0
         self.ids[transactional_id] = replace(
-            now, state=TransactionState.EMPTY, producer_epoch=now.producer_epoch + 1, partitions=frozenset()
+            now, state=TransactionState.EMPTY, producer_id=producer_id, producer_epoch=epoch, partitions=frozenset()
         )
-        return now.producer_id, now.producer_epoch + 1
+        return producer_id, epoch
 
     def write(self, transactional_id: str, record: str, *partitions: TopicPartition) -> None:
         """A record into each of the partitions, in the id's open transaction or a new transaction."""

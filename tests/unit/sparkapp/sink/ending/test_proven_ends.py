@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.clients.transactions.states import EndTxn, TransactionState
+from sparkapp.model.checkpoint.committable import MAX_PRODUCER_EPOCH
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TransactionHanging
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.hanging import HangingAtStart
@@ -114,6 +117,17 @@ def test_a_forgotten_producer_is_a_refusal(cluster: FakeCluster) -> None:
     del cluster.ids[ID]
     with pytest.raises(KafkaAccessError, match="forgotten producer 1"):
         ends(cluster).require([end], deadline=soon())
+
+
+def test_a_fence_that_replaces_the_producer_proves_nothing(cluster: FakeCluster) -> None:
+    """Its epochs are used up: the new producer has nothing open, and the records of the producer before still hang."""
+    cluster.ids[ID] = replace(cluster.ids[ID], producer_epoch=MAX_PRODUCER_EPOCH - 1)
+    cluster.write(ID, "r", A)
+    end = ended(cluster, commit=True, partitions=frozenset([A]), fence=True)
+    leave_out(cluster, A, commit=True)
+    with pytest.raises(KafkaAccessError, match="have forgotten producer 1 of p-0 in out-0"):
+        ends(cluster).require([end], deadline=soon())
+    assert cluster.partitions[A].open
 
 
 def test_topics_whose_leaders_may_not_be_asked_are_told(cluster: FakeCluster) -> None:
