@@ -85,8 +85,7 @@ def judge_silence(
     """
     found = silence_of(observation, driver, report, standby=standby)
     if report is None and driver.started_at is not None:
-        # By the operator's clock no attempt is older than its start: the kubelet's clock may be behind, and a standby's
-        # container runs long before its activation.
+        # The kubelet's clock may be behind, and a standby's container runs long before its activation.
         attempt = parse_time(draft.section("attempt").get("startedAt")) or driver.started_at
         left = FIRST_REPORT_SECONDS - (draft.now - max(driver.started_at, attempt)).total_seconds()
         found = Silence(change_after=left) if left > 0 else Silence(stale=True, lost=True)
