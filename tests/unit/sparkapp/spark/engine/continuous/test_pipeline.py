@@ -128,7 +128,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.writers: list[set[int]] = []
-        self.prepared = self.committed_id = 6
+        self.prepared = self.committed_id = self.settled_id = 6
         self.reusable = ReusableProducers()
         for subtask in range(PARALLELISM):
             self.reusable.add(
@@ -160,7 +160,7 @@ class Coordinator:
         if self.error is not None:
             raise self.error
         self.log.append(checkpoint)
-        self.committed_id = checkpoint.checkpoint_id
+        self.committed_id = self.settled_id = checkpoint.checkpoint_id
         document: Any = SimpleNamespace(checkpoint_id=checkpoint.checkpoint_id)
         return Completed(document=document, bytes=1, write_millis=1, commit_millis=1)
 
