@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -113,11 +112,6 @@ class CheckpointCommits:
         :param committed_id: the newest checkpoint whose transactions are all committed.
         """
         return min((committed_id, *self._open()))
-
-    def unproven(self, seconds: float) -> int:
-        """Number of transactions whose proof has taken longer than that."""
-        now = time.monotonic()
-        return sum(len(proof.ids) for proof in self._open().values() if now - proof.of_all.began >= seconds)
 
     def close(self) -> None:
         """Ends the proofs under way; recovery begins with what is not proven."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import wait
 
@@ -23,11 +22,9 @@ class BackgroundProof:
 
     :param prove: returns when it is proven; its errors are tried again.
     :param proven: called behind it, in the proof's thread.
-    :ivar began: monotonic seconds.
     """
 
     def __init__(self, prove: Callable[[Deadline], None], *, proven: Callable[[], None] = lambda: None) -> None:
-        self.began = time.monotonic()
         self._prove = prove
         self._proven = proven
         self._closed = threading.Event()
@@ -49,7 +46,7 @@ class BackgroundProof:
         self._future.result()
 
     def close(self) -> None:
-        """Ends the tries; whoever uses the id next begins with a proof."""
+        """Ends the tries; the next producer of the id begins with a proof."""
         self._closed.set()
 
     def _run(self) -> None:
