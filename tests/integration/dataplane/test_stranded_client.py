@@ -32,7 +32,7 @@ def test_a_producer_begins_again(
     stranded: BatchPath, broker: str, topic: str, unique: str, topic_scope: TopicScope
 ) -> None:
     producer = stranded.producer(transactional_id=unique)
-    producer._bootstrap = broker
+    producer._brokers = broker
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
     producer.produce(pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}), topic=topic)
@@ -43,7 +43,7 @@ def test_a_producer_begins_again(
 
 def test_a_flush_begins_again(stranded: BatchPath, broker: str, topic: str) -> None:
     producer = stranded.producer()
-    producer._bootstrap = broker
+    producer._brokers = broker
     producer.produce(pa.RecordBatch.from_pydict({"value": [b"a"]}), topic=topic)
     assert producer.flush(SECONDS) == 1
 
