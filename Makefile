@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 export PYTHONPATH := dev:$(PYTHONPATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup reference docs lint types contracts unit test integration e2e demo bench bench-peers lock \
+.PHONY: help fresh ready setup generate docs lint types contracts unit test integration e2e demo bench bench-peers lock \
 	lock-debian class-list release-images images-twice images-test clean
 
 help: ## list the commands
@@ -62,8 +62,8 @@ images-twice: setup ## build the images twice from nothing; fails where a bit di
 images-test: setup ## build the operator's image and a class archive twice: equal bits, and the bill of materials
 	$(PY) -m pytest tests/integration/images -q
 
-reference: setup ## write docs/fields.md from the CustomResourceDefinition
-	@$(PY) -m field_reference
+generate: setup ## write crds/ and docs/fields.md from the dataclasses of the resources
+	@$(PY) -m resourceschema
 
 docs: setup ## render the documentation into artifacts/site; fails on a broken link
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict --site-dir artifacts/site

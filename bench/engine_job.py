@@ -15,7 +15,11 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import ArrowTransform, Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment

@@ -30,7 +30,11 @@ from bench.restarts import Kind, Restart
 from clusterjob.kafka.reading import read_committed
 from clusterjob.oracle import compare, same
 from clusterjob.watch import TimedOut
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.jobs.engine_host import EngineHost
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, settings_of_a_cluster

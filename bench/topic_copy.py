@@ -19,7 +19,8 @@ from bench.records import expect_committed, write_records
 from bench.values import incompressible
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.spec import Engine, KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import AttemptOutcome
 
 

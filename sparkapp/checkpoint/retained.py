@@ -22,7 +22,7 @@ from sparkapp.model.checkpoint.retained import (
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
 from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.retention import Retention
+from sparkapp.model.job.sections.retention import Retention
 
 LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkapp.model.errors import CommandRefused
 from sparkapp.model.job.access.mounts import secret_folders
 from sparkapp.model.job.client.security_properties import read_security
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 
 _REMEDY = "give the credentials with --config FILE"
 

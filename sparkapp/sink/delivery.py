@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sparkapp.model.checkpoint.naming import pool_of_subtask
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.client.record_limits import producer_limits
-from sparkapp.model.job.spec import Job, Sink
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.spec import Job
 from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter

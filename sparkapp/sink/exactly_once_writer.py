@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.producers.preparation import PooledProducer
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.states import EndTxn
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.background_proof import BackgroundProof
 from sparkapp.sink.exactly_once_writer import OFFSETS_SECONDS

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from sparkapp.clients.topics.topic_pattern import is_read
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import JobSpec, Partitioner, TopicFrom
+from sparkapp.model.job.sections.sink import Partitioner, TopicFrom
+from sparkapp.model.job.spec import JobSpec
 
 
 class Router:

@@ -13,7 +13,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job.client.record_limits import BROKERS_DEFAULT
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.dead_letter import fitted
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction

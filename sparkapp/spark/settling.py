@@ -23,7 +23,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.client.security_properties import read_security
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import SETTLED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.reporting.reporter import now

@@ -19,7 +19,11 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,

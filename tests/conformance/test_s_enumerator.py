@@ -16,7 +16,7 @@ from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import OffsetsWentBackwards, TopicRecreated
-from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber, TopicPatternSubscriber

@@ -30,8 +30,12 @@ from sparkapp.model.errors import (
     StateUncertain,
     TransactionFenced,
 )
-from sparkapp.model.job.retention import Restore
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.retention import Restore
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
-from sparkapp.model.job.spec import OnTopicDeleted
+from sparkapp.model.job.sections.source import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions

@@ -30,6 +30,7 @@ _BANNED = {
     "one": r"(an?other|the|this|that|each|every|last|next|first|same|such an?|no|newe?r?|older|earlier|later) one",
 }  # fmt: skip
 _BANNED_RULES = {name: re.compile(rf"\b({rule})\b(?! hundred)", re.IGNORECASE) for name, rule in _BANNED.items()}
+_RULES = frozenset({"Rule", "ObjectRule", "at", "Described"})
 _BANNED_NAMES = frozenset({"one", "mend", "mended", "life", "former", "anew", "beside", "witness", "heir", "heirs"})
 _QUESTION = re.compile(r"(What|How|Whether)\b")
 _COMMAND = re.compile(r"`[^`]*`|\b(kubectl|python -m|helm|kafka-[a-z-]+\.sh) (?:[^\n;.]|\.(?=\S)|;(?=\S))*")
@@ -88,7 +89,9 @@ def python_texts(path: Path, name: str, errors: frozenset[str], *, code: bool) -
     tree = ast.parse(source)
     documentation = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and _is_text(node.value)}
     if not code:
-        yield from _literals(tree, name, documentation, set(_messages(tree, errors)))
+        # The messages of rules and the descriptions of fields are read in the definition that is made of them.
+        in_definition = {argument for call in ast.walk(tree) for argument in _of_definition(call)}
+        yield from _literals(tree, name, documentation | in_definition, set(_messages(tree, errors)))
         return
     yield from _names(tree, name)
     for literal in documentation:
@@ -195,6 +198,12 @@ def _messages(tree: ast.Module, errors: frozenset[str]) -> Iterator[ast.expr]:
         for item in ast.walk(scope):
             if isinstance(item, ast.Assign) and names & {ast.unparse(target) for target in item.targets}:
                 yield item.value
+
+
+def _of_definition(call: ast.AST) -> list[ast.expr]:
+    """Expression and message of a rule of the API server, or the description of a field."""
+    is_call = isinstance(call, ast.Call) and ast.unparse(call.func) in _RULES
+    return call.args if is_call and isinstance(call, ast.Call) else []
 
 
 def _sunk(call: ast.Call, errors: frozenset[str]) -> Iterator[ast.expr]:

@@ -12,7 +12,7 @@ from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransformFailed
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 
 EVENTS = "kubectl get events -n NAMESPACE --field-selector involvedObject.name=POD"
 """The command for the events of the driver's pod, which Kubernetes keeps for an hour after the pod is gone."""

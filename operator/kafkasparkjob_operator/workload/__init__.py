@@ -1,19 +1,16 @@
 """The job that a resource asks for, and what a job may ask of its pods."""
 
 from kafkasparkjob_operator.workload.desired import (
-    DENIED_SPARK_PREFIXES,
-    DENIED_SPARK_SETTINGS,
     DesiredJob,
     PodResources,
-    PullPolicy,
-    RestartPolicy,
-    SuccessorPolicy,
     Workload,
     desired_from_resource,
     restart_policy_of,
 )
+from kafkasparkjob_operator.workload.fields import PullPolicy, RestartPolicy, SuccessorPolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, read_job_settings
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE
+from kafkasparkjob_operator.workload.spark_conf import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS
 
 __all__ = [
     "DENIED_SPARK_PREFIXES",

@@ -6,46 +6,28 @@ Repeats the CRD's rules, because the CRD in the cluster may be older than the op
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
-from kafkasparkjob_operator.workload.environment import INSTEAD_OF_A_VALUE, check_variable
+from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
+from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
+from kafkasparkjob_operator.workload.spark_conf import checked_settings
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.quantity import mebibytes, millicores
-from sparkapp.model.encoding.resource import at, read_part
+from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.client.secret_names import carries_secret, names_secret
 from sparkapp.model.job.rules.object_names import check_object_name
-from sparkapp.model.job.spark_settings import refusal_of
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
-DENIED_SPARK_PREFIXES = (
-    "spark.kubernetes.", "spark.submit.", "spark.app.", "spark.jars", "spark.files", "spark.archives",
-)  # fmt: skip
-DENIED_SPARK_SETTINGS = frozenset(
-    {
-        "spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.driver.port",
-        "spark.driver.blockManager.port", "spark.driver.memory", "spark.driver.cores", "spark.executor.instances",
-        "spark.executor.cores", "spark.executor.memory", "spark.task.cpus", "spark.driver.memoryOverhead",
-        "spark.driver.memoryOverheadFactor", "spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor",
-    }
-)  # fmt: skip
-"""Spark settings that the operator decides, or that fetch code or mount volumes."""
-
-MIN_HEAP_MEBIBYTES = 512
-"""Spark refuses heaps under 450 MiB, and the JVM counts a little less than its setting."""
+_STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
 MIN_OVERHEAD_MEBIBYTES = 384
-MIN_STORAGE_MEBIBYTES = 256
-"""The kubelet keeps 50 MiB of a container's log by default, and Spark unpacks its native libraries."""
-_STORAGE = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,37 +82,6 @@ class Workload:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
-class PullPolicy(StrEnum):
-    """The kubelet's, as a pod writes it."""
-
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
-
-
-class SuccessorPolicy(StrEnum):
-    """``spec.restartPolicy.successor``: when the next attempt's pods are made."""
-
-    AFTER_STOP = "AfterStop"
-    """When every pod of the previous attempt is gone."""
-    BEFORE_STOP = "BeforeStop"
-    """Before a running attempt is stopped for a change of the resource."""
-    STANDBY = "Standby"
-    """As BeforeStop, and a standby driver is always ready for an attempt that fails."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
-    """The reaction to a failure or a change; ``max_consecutive_failures`` 0 means no limit."""
-
-    initial_seconds: int = field(default=1, metadata=at("backoff.initialSeconds", low=0))
-    max_seconds: int = field(default=300, metadata=at("backoff.maxSeconds", low=1))
-    multiplier: int = field(default=2, metadata=at("backoff.multiplier", low=1))
-    max_consecutive_failures: int = field(default=0, metadata=at(low=0))
-    reset_after_seconds: int = field(default=600, metadata=at(low=1))
-    successor: SuccessorPolicy = SuccessorPolicy.AFTER_STOP
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredJob:
     """A resource's spec, resolved."""
@@ -166,28 +117,26 @@ def desired_from_resource(
 
     :raises ConfigurationError: names the field and a valid value.
     """
-    root = Fields(spec, "spec")
     job = spec_from_resource(spec, namespace=namespace, name=name)
-    instances = root.child("executor").integer("instances", 0, low=1)
-    cores = root.child("executor").integer("cores", 1, low=1)
-    image = root.string("image", "")
+    own = read_part(OperatorSpec, Fields(spec, "spec"))
+    executor = own.executor
     return DesiredJob(
         spec=job,
         workload=Workload(
-            image=image or _required(settings.default_image),
-            default_image=not image,
-            image_pull_policy=root.choice("imagePullPolicy", PullPolicy, PullPolicy.IF_NOT_PRESENT).value,
-            image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *_pull_secrets(root)))),
-            driver=_pod_resources(root.child("driver"), names.ROLE_DRIVER, settings.driver),
-            executor=_pod_resources(root.child("executor"), names.ROLE_EXECUTOR, settings.executor),
-            executor_instances=instances or math.ceil(job.parallelism / cores),
-            executor_cores=cores,
+            image=own.image or _required(settings.default_image),
+            default_image=not own.image,
+            image_pull_policy=own.image_pull_policy.value,
+            image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *_pull_secrets(own)))),
+            driver=_pod_resources(own.driver, names.ROLE_DRIVER, settings.driver),
+            executor=_pod_resources(executor.pods, names.ROLE_EXECUTOR, settings.executor),
+            executor_instances=executor.instances or math.ceil(job.parallelism / executor.cores),
+            executor_cores=executor.cores,
             user=settings.user,
-            spark_conf=_spark_conf(root),
+            spark_conf=checked_settings(own.spark_conf),
         ),
-        restart_nonce=root.integer("restartNonce", 0),
-        suspend=root.boolean("suspend", False),
-        restart_policy=read_part(RestartPolicy, root.child("restartPolicy")),
+        restart_nonce=own.restart_nonce,
+        suspend=own.suspend,
+        restart_policy=own.restart_policy,
     )
 
 
@@ -206,34 +155,34 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(fields: Fields, role: str, defaults: PodTemplate) -> PodResources:
-    heap = mebibytes(fields.quantity("memory", "1Gi"), f"{fields.path}.memory")
+def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate) -> PodResources:
+    """:param role: also the name of the field in ``spec``."""
+    path = f"spec.{role}"
+    requests, limits = f"{path}.resources.requests", f"{path}.resources.limits"
+    heap = mebibytes(pod.memory, f"{path}.memory")
     if heap < MIN_HEAP_MEBIBYTES:
-        msg = f"{fields.path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
+        msg = f"{path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
         raise ConfigurationError(msg)
-    named = fields.quantity("memoryOverhead", "")
-    overhead = mebibytes(named, f"{fields.path}.memoryOverhead") if named else _default_overhead(heap)
-    resources = fields.child("resources")
-    requests, limits = resources.child("requests"), resources.child("limits")
-    request = millicores(requests.quantity("cpu", "100m"), f"{requests.path}.cpu")
-    named = limits.quantity("cpu", "")
-    limit = millicores(named, f"{limits.path}.cpu") if named else 0
+    overhead = mebibytes(pod.memory_overhead, f"{path}.memoryOverhead") if pod.memory_overhead else 0
+    request = millicores(pod.cpu_request, f"{requests}.cpu")
+    limit = millicores(pod.cpu_limit, f"{limits}.cpu") if pod.cpu_limit else 0
     if limit and request > limit:
-        msg = f"{requests.path}.cpu must not exceed {limits.path}.cpu"
+        msg = f"{requests}.cpu must not exceed {limits}.cpu"
         raise ConfigurationError(msg)
-    storage_request = mebibytes(requests.quantity(_STORAGE, "256Mi"), f"{requests.path}.{_STORAGE}")
-    storage_limit = mebibytes(limits.quantity(_STORAGE, "10Gi"), f"{limits.path}.{_STORAGE}")
+    storage_request = mebibytes(pod.storage_request, f"{requests}.{_STORAGE}")
+    storage_limit = mebibytes(pod.storage_limit, f"{limits}.{_STORAGE}")
     if storage_limit < MIN_STORAGE_MEBIBYTES:
-        msg = f"{limits.path}.{_STORAGE} must be at least {MIN_STORAGE_MEBIBYTES}Mi for Spark's files and the logs"
+        msg = f"{limits}.{_STORAGE} must be at least {MIN_STORAGE_MEBIBYTES}Mi for Spark's files and the logs"
         raise ConfigurationError(msg)
     if storage_request > storage_limit:
-        msg = f"{requests.path}.{_STORAGE} must not exceed {limits.path}.{_STORAGE}"
+        msg = f"{requests}.{_STORAGE} must not exceed {limits}.{_STORAGE}"
         raise ConfigurationError(msg)
     return PodResources(
-        cpu_request=request, cpu_limit=limit, heap_mebibytes=heap, overhead_mebibytes=overhead,
+        cpu_request=request, cpu_limit=limit, heap_mebibytes=heap,
+        overhead_mebibytes=overhead if pod.memory_overhead else _default_overhead(heap),
         storage_request_mebibytes=storage_request, storage_limit_mebibytes=storage_limit,
-        env=_environment(fields), defaults=defaults,
-        template=read_pod_template(fields.mapping("podTemplate"), f"{fields.path}.podTemplate", role=role),
+        env=pod.env, defaults=defaults,
+        template=read_pod_template(pod.pod_template, f"{path}.podTemplate", role=role),
     )  # fmt: skip
 
 
@@ -241,33 +190,7 @@ def _default_overhead(heap: int) -> int:
     return max(MIN_OVERHEAD_MEBIBYTES, int(heap * OVERHEAD_FACTOR))
 
 
-def _environment(fields: Fields) -> tuple[Mapping[str, Any], ...]:
-    env = fields.objects("env")
-    for index, variable in enumerate(env):
-        name = Fields(variable, f"{fields.path}.env[{index}]").string("name")
-        check_variable(name, variable, f"{fields.path}.env")
-    return tuple(env)
-
-
-def _pull_secrets(root: Fields) -> tuple[str, ...]:
-    items = root.objects("imagePullSecrets")
-    found = [Fields(item, f"spec.imagePullSecrets[{index}]").string("name") for index, item in enumerate(items)]
-    for index, name in enumerate(found):
-        check_object_name(name, f"spec.imagePullSecrets[{index}].name")
-    return tuple(found)
-
-
-def _spark_conf(root: Fields) -> dict[str, str]:
-    settings = root.string_map("sparkConf")
-    for name in settings:
-        if not name.startswith("spark.") or name.startswith(DENIED_SPARK_PREFIXES) or name in DENIED_SPARK_SETTINGS:
-            msg = f"spec.sparkConf: the operator sets {name}: use driver, executor, parallelism or another field"
-            raise ConfigurationError(msg)
-        reason = refusal_of(name)
-        if reason:
-            msg = f"spec.sparkConf: remove {name}: {reason}"
-            raise ConfigurationError(msg)
-        if names_secret(name) or carries_secret(settings[name]):
-            msg = f"spec.sparkConf: {name} looks like a credential"
-            raise ConfigurationError(msg, remedy=INSTEAD_OF_A_VALUE)
-    return settings
+def _pull_secrets(own: OperatorSpec) -> Iterator[str]:
+    for index, secret in enumerate(own.image_pull_secrets):
+        check_object_name(secret.name, f"spec.imagePullSecrets[{index}].name")
+        yield secret.name

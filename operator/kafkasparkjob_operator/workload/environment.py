@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
 from sparkapp.model.job.rules.object_names import check_object_name
@@ -14,8 +15,8 @@ INSTEAD_OF_A_VALUE = (
     " is no credential"
 )
 RESERVED_PREFIXES = ("KAFKASPARK_", "SPARK_", "PYSPARK_", "KUBERNETES_")
-RESERVED_NAMES = frozenset({"HOME", "PYTHONPATH"})
-FREE_NAMES = frozenset({"KAFKASPARK_LOG_LEVEL"})
+RESERVED_NAMES = ("HOME", "PYTHONPATH")
+FREE_NAMES = ("KAFKASPARK_LOG_LEVEL",)
 """Variables of the operator's family that the user may set."""
 
 
@@ -38,6 +39,18 @@ def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
         referred = key.get("name") if isinstance(key, Mapping) else None
         if isinstance(referred, str):
             check_object_name(referred, f"{path}: {name}.valueFrom.{kind}.name")
+
+
+def environment_from(pod: Fields, name: str) -> tuple[Mapping[str, Any], ...]:
+    """Reads ``driver.env`` or ``executor.env``; called by ``encoding.resource``.
+
+    :raises ConfigurationError: as :func:`check_variable`.
+    """
+    env = pod.objects(name)
+    for index, variable in enumerate(env):
+        named = Fields(variable, f"{pod.path}.{name}[{index}]").string("name")
+        check_variable(named, variable, f"{pod.path}.{name}")
+    return tuple(env)
 
 
 def _reserved(name: str) -> bool:

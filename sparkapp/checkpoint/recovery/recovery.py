@@ -27,7 +27,8 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
 from sparkapp.model.errors.listed import listed
-from sparkapp.model.job.spec import Job, OnTransactionLost
+from sparkapp.model.job.sections.sink import OnTransactionLost
+from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import Settled
 
 LOG = logging.getLogger(__name__)

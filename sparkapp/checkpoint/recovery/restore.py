@@ -11,7 +11,7 @@ from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of
 from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.partition import TopicPartition, named
 
 _SHOWN = 15

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparkapp.clients.security.tls_diagnosis import tls_context, uses_tls
 from sparkapp.model.job.client.security_properties import read_security
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 
 _LOCATIONS = ("ssl.certificate.location", "ssl.key.location")
 _copies: dict[bytes, str] = {}

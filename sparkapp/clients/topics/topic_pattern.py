@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.spec import JobSpec, Source
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.spec import JobSpec
 
 _FIELD = "spec.source.topicPattern"
 

@@ -46,13 +46,15 @@ class Fields:
             self._refuse(name, "a string that is not empty" if default is None else "a string", value)
         return value
 
-    def integer(self, name: str, default: int | None = None, *, low: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None, *, low: int | None = None, high: int | None = None) -> int:
         """A whole number; without a default it is required."""
         value = self._body.get(name)
         if value is None and default is not None:
             return default
         if type(value) is not int or (low is not None and value < low):
             self._refuse(name, "a whole number" + (f" of at least {low}" if low is not None else ""), value)
+        if high is not None and value > high:
+            self._refuse(name, f"a whole number of at most {high}", value)
         return value
 
     def quantity(self, name: str, default: str) -> str:
@@ -87,6 +89,13 @@ class Fields:
             return []
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             self._refuse(name, "a list of strings", value)
+        return list(value)
+
+    def integers(self, name: str, *, low: int = 0) -> list[int]:
+        """A list of whole numbers; it is required, and not empty."""
+        value = self._body.get(name)
+        if not isinstance(value, list) or not value or not all(type(item) is int and item >= low for item in value):
+            self._refuse(name, f"a list of whole numbers of at least {low}, for instance [{low}, {low + 1}]", value)
         return list(value)
 
     def objects(self, name: str) -> list[Mapping[str, Any]]:

@@ -1,56 +1,21 @@
 """Dataclasses read from a custom resource: a field's name, type and default say where its value is and what it takes.
 
 A new field of the resource is one line of a dataclass. ``max_rate_per_partition: int = field(default=0,
-metadata=at(low=0))`` reads ``maxRatePerPartition``, a whole number from 0. A drift test compares names, defaults, enums
-and minimums with the schema of the CustomResourceDefinition.
+metadata=at("Maximum rate.", low=0))`` reads ``maxRatePerPartition``, a whole number from 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache, partial
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.schema import NO_DEFAULT, Place, Quantity, place_of, resource_name
 
 Part = TypeVar("Part")
-Reader = Callable[[Fields, str], Any]
-"""Reads one field by itself: the object that has the field, and the field's name in the resource."""
-
-_KEY = "resource"
-_NO_DEFAULT: Any = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    path: str = ""
-    low: int | None = None
-    absent: Any = _NO_DEFAULT
-    required: bool = False
-    reader: Reader | None = None
-
-
-def at(
-    path: str = "",
-    *,
-    low: int | None = None,
-    absent: Any = _NO_DEFAULT,
-    required: bool = False,
-    reader: Reader | None = None,
-) -> Mapping[str, Any]:
-    """Metadata of a dataclass field: ``field(default=5, metadata=at(low=2))``.
-
-    :param path: below the object of the dataclass, with dots; by default the field's name in camelCase. ``"."`` reads
-        a nested dataclass from the same object.
-    :param low: the smallest whole number.
-    :param absent: the resource's default, where it is not the field's. The field's own default is the
-        meaning of a description that another release's operator wrote.
-    :param required: the last object of the path needs the field, wherever the resource has that object.
-    :param reader: replaces the rule for the field's type.
-    """
-    return {_KEY: _Place(path, low, absent, required, reader)}
 
 
 def read_part(kind: Callable[..., Part], body: Fields) -> Part:
@@ -66,17 +31,22 @@ def read_part(kind: Callable[..., Part], body: Fields) -> Part:
 def _readers(kind: Any) -> tuple[tuple[str, Callable[[Fields], Any]], ...]:
     """How each field is read, worked out once: the operator reads every job many times."""
     types = get_type_hints(kind)
-    return tuple((declared.name, _reader(declared, types[declared.name])) for declared in fields(kind))
+    return tuple(
+        (declared.name, _reader(declared, types[declared.name]))
+        for declared in fields(kind)
+        if not place_of(declared.metadata).is_hidden
+    )
 
 
 def _reader(declared: Field[Any], kind: Any) -> Callable[[Fields], Any]:
-    place: _Place = declared.metadata.get(_KEY, _Place())
+    place = place_of(declared.metadata)
     optional = get_origin(kind) is UnionType
     if optional:
         kind = next(option for option in get_args(kind) if option is not type(None))
     if place.path == ".":
-        return partial(read_part, kind)
-    *parents, name = (place.path or _camel_case(declared.name)).split(".")
+        own = place.reader
+        return partial(read_part, kind) if own is None else lambda body: own(body, "")
+    *parents, name = (place.path or resource_name(declared.name)).split(".")
     read = _value_reader(declared, kind, place, name, optional=optional)
 
     def descend(body: Fields) -> Any:
@@ -88,7 +58,7 @@ def _reader(declared: Field[Any], kind: Any) -> Callable[[Fields], Any]:
 
 
 def _value_reader(
-    declared: Field[Any], kind: Any, place: _Place, name: str, *, optional: bool
+    declared: Field[Any], kind: Any, place: Place, name: str, *, optional: bool
 ) -> Callable[[Fields], Any]:
     """Reads the field from the object that has it."""
     if place.reader is not None:
@@ -97,32 +67,37 @@ def _value_reader(
     if is_dataclass(kind):
         part = cast("type", kind)
         return lambda body: None if optional and body.child(name).empty else read_part(part, body.child(name))
-    default = declared.default if place.absent is _NO_DEFAULT else place.absent
+    default = declared.default if place.absent is NO_DEFAULT else place.absent
     default = None if default is MISSING else default
 
     def read(body: Fields) -> Any:
         if optional and not body.has(name):
             return None
-        return _value(kind, body, name, None if place.required and not body.empty else default, place.low)
+        return _value(kind, body, name, None if place.required and not body.empty else default, place)
 
     return read
 
 
-def _value(kind: Any, body: Fields, name: str, default: Any, low: int | None) -> Any:
-    if kind is str:
-        return body.string(name, default)
+def _value(kind: Any, body: Fields, name: str, default: Any, place: Place) -> Any:
+    if get_origin(kind) in {tuple, Mapping}:
+        return _collection(kind, body, name)
     if kind is int:
-        return body.integer(name, default, low=low)
-    if kind is bool:
-        return body.boolean(name, default)
-    origin = get_origin(kind)
-    if origin is tuple:
-        return tuple(body.strings(name))
-    if origin is Mapping:
-        return body.string_map(name)
-    return body.choice(name, kind, default)
+        return body.integer(name, default, low=place.low, high=place.high)
+    plain: Mapping[Any, Callable[..., Any]] = {str: body.string, bool: body.boolean, Quantity: body.quantity}
+    return plain[kind](name, default) if kind in plain else body.choice(name, kind, default)
 
 
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
+def _collection(kind: Any, body: Fields, name: str) -> Any:
+    """Lists and maps, which are empty where they are absent."""
+    *_, item = (inner for inner in get_args(kind) if inner is not Ellipsis)
+    if get_origin(kind) is Mapping:
+        return body.string_map(name) if item is str else body.mapping(name)
+    if is_dataclass(item):
+        return read_items(item, body, name)
+    return tuple(body.integers(name) if item is int else body.strings(name))
+
+
+def read_items(kind: Any, body: Fields, name: str) -> tuple[Any, ...]:
+    """Reads a list of objects; called by readers whose result has another type."""
+    items = (Fields(item, f"{body.path}.{name}[{index}]") for index, item in enumerate(body.objects(name)))
+    return tuple(read_part(kind, item) for item in items)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sparkapp.model.encoding.resource import at
+from sparkapp.model.encoding.schema import at, part
+from sparkapp.model.job.forms import KAFKA_ID
 
 FIELD_OF_PROPERTY: Mapping[str, str] = {
     "group.instance.id": "groupInstanceId",
@@ -38,21 +38,48 @@ class Assignor(StrEnum):
         return self is Assignor.COOPERATIVE_STICKY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class MembershipOptions:
     """``source.groupMembership``.
 
-    :param group_instance_id: makes the member static (KIP-345): a restart within the session timeout moves nothing.
-    :param session_timeout_seconds: time without a heartbeat after which the broker assigns the partitions to others.
-    :param max_poll_interval_seconds: also how long a rebalance waits for the checkpoint under way.
+    :param group_instance_id: makes the member static (KIP-345).
     """
 
-    mode: MembershipMode = MembershipMode.ASSIGN
-    assignor: Assignor = Assignor.RANGE
-    group_instance_id: str = ""
-    session_timeout_seconds: int = field(default=45, metadata=at(low=1))
-    heartbeat_interval_seconds: int = field(default=3, metadata=at(low=1))
-    max_poll_interval_seconds: int = field(default=300, metadata=at(low=1))
+    mode: MembershipMode = at(
+        "Kind of the assignment. Assign reads every partition and joins no group. Subscribe shares"
+        " the partitions with the other members of groupId, at least once. Subscribe cannot change to"
+        " Assign.",
+        default=MembershipMode.ASSIGN,
+    )
+    assignor: Assignor = at(
+        "partition.assignment.strategy, which every member of the group must offer. range and"
+        " roundrobin revoke all partitions in a rebalance. cooperative-sticky revokes only the"
+        " partitions that move.",
+        default=Assignor.RANGE,
+    )
+    group_instance_id: str = at(
+        "group.instance.id of a static member, unique in the group. A restart within"
+        " sessionTimeoutSeconds moves no partition. Until then nobody reads the partitions of a"
+        " stopped job.",
+        default="",
+        form=KAFKA_ID,
+    )
+    session_timeout_seconds: int = at(
+        "session.timeout.ms, in seconds. After this time without a heartbeat the broker assigns the"
+        " partitions to other members.",
+        default=45,
+        low=1,
+        high=3600,
+    )
+    heartbeat_interval_seconds: int = at(
+        "heartbeat.interval.ms, in seconds. A heartbeat also announces a rebalance.", default=3, low=1, high=1200
+    )
+    max_poll_interval_seconds: int = at(
+        "max.poll.interval.ms, in seconds. A rebalance waits four fifths of it for the running checkpoint.",
+        default=300,
+        low=1,
+        high=86400,
+    )
 
     @property
     def subscribes(self) -> bool:

@@ -107,7 +107,7 @@ REFUSED_PREFIXES = (
 )  # fmt: skip
 """Families of the settings above. ``spark.executorEnv.`` would pass by the reserved names of ``executor.env``."""
 
-REFUSED = FORCED.keys() | FORCED_EXACTLY_ONCE.keys() | {"spark.sql.execution.pyspark.python"}
+REFUSED = (*FORCED, *FORCED_EXACTLY_ONCE, "spark.sql.execution.pyspark.python")
 
 
 def refusal_of(name: str) -> str:

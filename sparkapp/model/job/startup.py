@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from sparkapp.model.encoding.fields import Fields
-from sparkapp.model.encoding.resource import at, read_part
+from sparkapp.model.encoding.resource import read_items, read_part
+from sparkapp.model.encoding.schema import Rule, at, held_by, items_of, part, place, text_of
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.forms import MAX_KAFKA_NAME, TOPIC
 from sparkapp.model.partition import TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
+MAX_PARTITION = (1 << 31) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,23 +62,48 @@ def offsets_map(entries: Sequence[PartitionOffset]) -> dict[TopicPartition, int]
     return {TopicPartition(topic, partition): offset for topic, partition, offset in entries}
 
 
+@part
+class SpecificOffset:
+    """:class:`PartitionOffset` in the resource."""
+
+    topic: str = at("Name of the topic.", form=text_of(1, MAX_KAFKA_NAME))
+    partition: int = at("Number of the partition.", low=0, high=MAX_PARTITION)
+    offset: int = at(
+        "Offset of the next record to read. As a stop, the first record that is not read.", low=0, is_long=True
+    )
+
+
 def _specific_offsets_from(fields: Fields, name: str) -> tuple[PartitionOffset, ...]:
-    found = []
-    for index, item in enumerate(fields.objects(name)):
-        entry = Fields(item, f"{fields.path}.{name}[{index}]")
-        found.append(
-            PartitionOffset(entry.string("topic"), entry.integer("partition", low=0), entry.integer("offset", low=0))
-        )
+    entries = read_items(SpecificOffset, fields, name)
+    found = [PartitionOffset(entry.topic, entry.partition, entry.offset) for entry in entries]
     if len(offsets_map(found)) != len(found):
         msg = f"{fields.path}.{name}: a partition has two offsets"
         raise ConfigurationError(msg, remedy="remove one of the two entries")
     return tuple(found)
 
 
-def _timestamp_from(fields: Fields, name: str) -> int | None:
-    """``timestamp``, a time in RFC 3339, or ``timestampMillis``; in milliseconds since 1970, rounded up."""
-    text = fields.string("timestamp", "")
-    millis = fields.integer(name, low=0) if fields.has(name) else None
+_SINCE_1970 = Rule("self >= timestamp('1970-01-01T00:00:00Z')", "timestamp must not be before 1970")
+
+
+@part
+class Moment:
+    """The time of the mode Timestamp, in one of two fields."""
+
+    timestamp: str = at(
+        "Time of the mode Timestamp in RFC 3339, for instance 2026-01-01T00:00:00Z. The broker's"
+        " time index finds the first record of that time or later.",
+        default="",
+        form={"format": "date-time", **held_by(_SINCE_1970)},
+    )
+    timestamp_millis: int | None = at(
+        "Time of the mode Timestamp, in milliseconds since 1970.", default=None, low=0, is_long=True
+    )
+
+
+def _timestamp_from(fields: Fields, _name: str) -> int | None:
+    """In milliseconds since 1970, rounded up."""
+    moment = read_part(Moment, fields)
+    text, millis = moment.timestamp, moment.timestamp_millis
     if not text:
         return millis
     if millis is not None:
@@ -92,34 +120,63 @@ def _timestamp_from(fields: Fields, name: str) -> int | None:
     return -(-since // timedelta(milliseconds=1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_MOMENT = place(path=".", kind=Moment, reader=_timestamp_from)
+_SPECIFIC_OFFSETS = place(
+    "Offsets of the mode SpecificOffsets. As a startup, partitions without an entry begin at the"
+    " group's offsets. As a stop, each partition needs an entry.",
+    form=items_of(1, 1024, keys=("topic", "partition")),
+    kind=tuple[SpecificOffset, ...],
+    reader=_specific_offsets_from,
+)
+
+
+@part
 class Startup:
     """``source.startup``.
 
     :param on_missing: for a partition without a committed offset, without a record at or after the timestamp, or with
         a specific offset outside the log.
     :param timestamp_millis: milliseconds since 1970, with Timestamp.
-    :param specific_offsets: with SpecificOffsets; partitions without an entry start at the group's offsets.
     """
 
-    mode: StartupMode = StartupMode.GROUP_OFFSETS
-    on_missing: ResetStrategy = field(default=ResetStrategy.EARLIEST, metadata=at("onMissingOffset"))
-    timestamp_millis: int | None = field(default=None, metadata=at("timestampMillis", reader=_timestamp_from))
-    specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=at(reader=_specific_offsets_from))
+    mode: StartupMode = at(
+        "Offsets initializer. GroupOffsets starts at the group's committed offsets, Earliest and"
+        " Latest at the beginning and the end of each partition. Timestamp starts at the first record"
+        " of timestamp or later, SpecificOffsets at specificOffsets.",
+        default=StartupMode.GROUP_OFFSETS,
+    )
+    on_missing: ResetStrategy = at(
+        "Offset of a partition for which the mode finds none, or finds an offset outside the log."
+        " Fail fails the job, Earliest and Latest start at the beginning or the end. By default"
+        " Earliest, with mode Timestamp Latest.",
+        default=ResetStrategy.EARLIEST,
+        path="onMissingOffset",
+        is_shown=False,
+    )
+    timestamp_millis: int | None = field(default=None, metadata=_MOMENT)
+    specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=_SPECIFIC_OFFSETS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class Stopping:
-    """``source.stopping``; see :class:`Startup` for the other parameters.
+    """``source.stopping``; see :class:`Startup` for the parameters."""
 
-    :param predicate: SQL expression; each partition ends at the first record of which it is true, or at the mode's
-        offset, whichever comes first. Empty for none.
-    """
-
-    mode: StoppingMode = StoppingMode.UNBOUNDED
-    timestamp_millis: int | None = field(default=None, metadata=at("timestampMillis", reader=_timestamp_from))
-    specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=at(reader=_specific_offsets_from))
-    predicate: str = ""
+    mode: StoppingMode = at(
+        "Offsets at which the job ends. Unbounded never ends. Latest and GroupOffsets end at the"
+        " partitions' ends and the group's offsets of the first start. Timestamp ends before the"
+        " first record of timestamp or later, SpecificOffsets at specificOffsets.",
+        default=StoppingMode.UNBOUNDED,
+    )
+    timestamp_millis: int | None = field(default=None, metadata=_MOMENT)
+    specific_offsets: tuple[PartitionOffset, ...] = field(default=(), metadata=_SPECIFIC_OFFSETS)
+    predicate: str = at(
+        "SQL expression that finds the last record of a partition, for instance value.kind = 'END'."
+        " Its columns are key, value, topic, partition, offset, timestamp and headers. Each partition"
+        " ends before the first record of which it is true, or at the mode's offset, whichever is"
+        " first.",
+        default="",
+        form=text_of(1, 4096),
+    )
 
     @property
     def bounded(self) -> bool:
@@ -159,20 +216,23 @@ def stopping_from(source: Fields, name: str) -> Stopping:
     return stopping
 
 
+@part
+class SourcePartitions:
+    """An entry of ``source.partitions``."""
+
+    topic: str = at("Name of the topic.", form=TOPIC)
+    partitions: tuple[int, ...] = at(
+        "Numbers of the partitions.", form=items_of(1, 1024, is_set=True), each={"minimum": 0, "maximum": MAX_PARTITION}
+    )
+
+
 def partitions_from(fields: Fields, name: str) -> tuple[TopicPartition, ...]:
     """Reads a list of ``{topic, partitions: [0, 1]}``; called by ``encoding.resource``.
 
     :raises ConfigurationError: naming the entry; also where a partition is named twice.
     """
-    found: list[TopicPartition] = []
-    for index, item in enumerate(fields.objects(name)):
-        entry = Fields(item, f"{fields.path}.{name}[{index}]")
-        topic = entry.string("topic")
-        numbers = item.get("partitions")
-        if not isinstance(numbers, list) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
-            msg = f"{entry.path}.partitions must be a list of partition numbers, for instance [0, 1], not {numbers!r}"
-            raise ConfigurationError(msg)
-        found.extend(TopicPartition(topic, number) for number in numbers)
+    entries = read_items(SourcePartitions, fields, name)
+    found = [TopicPartition(entry.topic, number) for entry in entries for number in entry.partitions]
     twice = sorted(str(partition) for partition, times in Counter(found).items() if times > 1)
     if twice:
         msg = f"{fields.path}.{name}: partition {', '.join(twice)} is named twice"

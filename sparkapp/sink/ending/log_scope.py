@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.model.delivery_guarantee import OffsetCommit
-from sparkapp.model.job.spec import JobSpec, TopicFrom
+from sparkapp.model.job.sections.sink import TopicFrom
+from sparkapp.model.job.spec import JobSpec
 
 
 def log_scope(spec: JobSpec, *, earlier_topics: Iterable[str] = (), earlier_group: str = "") -> LogScope:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparkapp.clients.cluster_view import ClusterView, known_topics
 from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.spec import OnTopicDeleted
+from sparkapp.model.job.sections.source import OnTopicDeleted
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.source.enumerator.subscriber import Subscriber, require
 from sparkapp.source.offsets_initializer import Warn

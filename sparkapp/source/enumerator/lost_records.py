@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from sparkapp.clients.cluster_view import ClusterView, ends_before
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.spec import OnDataLoss
+from sparkapp.model.job.sections.source import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.topic_identity import TopicIdentity
 from sparkapp.source.offsets_initializer import Warn

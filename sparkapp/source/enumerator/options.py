@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkapp.model.job.spec import JobSpec, OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.errors.listed import listed
-from sparkapp.model.job.spec import Source
+from sparkapp.model.job.sections.source import Source
 from sparkapp.model.partition import TopicPartition
 
 

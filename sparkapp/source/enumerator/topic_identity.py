@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.errors import TopicRecreated
 from sparkapp.model.errors.listed import listed
-from sparkapp.model.job.spec import OnDataLoss
+from sparkapp.model.job.sections.source import OnDataLoss
 
 LOG = logging.getLogger(__name__)
 

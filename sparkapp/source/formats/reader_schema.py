@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Job, Source
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.spec import Job
 from sparkapp.source.formats.registered_records import RegisteredDecoder
 from sparkapp.source.formats.schema_registry import SchemaRegistry
 

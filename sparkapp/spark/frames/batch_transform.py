@@ -15,7 +15,9 @@ import pyarrow as pa
 from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import ArrowTransform, JobSpec, Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.transform import ArrowTransform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.user_code import imported
 
 LOG = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.encoding.error_object import MARK, MAX_MESSAGE
 from sparkapp.model.errors import ConfigurationError, RecordError
-from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.source.record_tally import Example, Tally

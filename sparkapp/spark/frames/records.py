@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Job, Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
 from sparkapp.spark.frames.json_format import parse_json

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkapp.model.errors import KafkaSparkJobError, TransformError
-from sparkapp.model.job.spec import JobSpec, Transform
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, import_arrow, map_in_arrow
 from sparkapp.spark.frames.user_code import imported, last_line
 

@@ -21,7 +21,8 @@ from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.spec import Job, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnTopicDeleted
+from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.delivery import producer_config

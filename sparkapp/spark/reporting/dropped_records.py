@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.model.job.record_errors import RecordErrors
+from sparkapp.model.job.sections.record_errors import RecordErrors
 from sparkapp.source.record_tally import SCHEMA, TOPIC, Example, Group, Tally
 
 MIN_DROPPED = 3

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import StreamStalled
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter

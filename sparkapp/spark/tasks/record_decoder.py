@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.statistics import TOTALS
 from sparkapp.model.errors import RecordError
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
 from sparkapp.source import record_tally

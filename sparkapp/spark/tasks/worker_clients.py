@@ -19,7 +19,8 @@ from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.codec import decode_job
-from sparkapp.model.job.spec import Job, Partitioner, TopicFrom
+from sparkapp.model.job.sections.sink import Partitioner, TopicFrom
+from sparkapp.model.job.spec import Job
 from sparkapp.sink.delivery import producer_config
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool

@@ -9,7 +9,7 @@ import pytest
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import StateRolledBack
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.kafka import visibility

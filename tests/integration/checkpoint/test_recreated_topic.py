@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.retention import Restore
-from sparkapp.model.job.spec import OnDataLoss
+from sparkapp.model.job.sections.retention import Restore
+from sparkapp.model.job.sections.source import OnDataLoss
 from tests.support.kafka import visibility
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.story import Story

@@ -8,7 +8,7 @@ import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.partition import TopicPartition
 from tests.support.protocol.moments import End, Moment, StoreWrite
 from tests.support.protocol.story import Story

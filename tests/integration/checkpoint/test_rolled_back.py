@@ -11,7 +11,7 @@ import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore

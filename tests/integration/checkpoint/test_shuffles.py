@@ -7,7 +7,7 @@ import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import StateUncertain
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from tests.support.kafka import visibility
 from tests.support.protocol.moments import End, Moment
 from tests.support.protocol.story import Story

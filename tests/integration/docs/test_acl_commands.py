@@ -19,7 +19,7 @@ from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.job.client.config import consumer_config
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool

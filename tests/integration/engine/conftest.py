@@ -9,8 +9,12 @@ import pytest
 
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.jobs.engine_host import EngineHost

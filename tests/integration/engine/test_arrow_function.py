@@ -13,9 +13,10 @@ from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.access.registry_access import RegistryAccess
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.protocol import ProtocolStep
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import produce

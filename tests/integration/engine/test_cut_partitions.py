@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.partition import TopicPartition
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.kafka import visibility

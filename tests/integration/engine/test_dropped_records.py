@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import Report
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import AttemptOutcome

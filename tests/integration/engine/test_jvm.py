@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import Engine, Source
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce
 from tests.support.kafka import visibility

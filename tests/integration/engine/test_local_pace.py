@@ -11,10 +11,12 @@ from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.access.registry_access import RegistryAccess
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spark_settings import FORCED, FORCED_CONTINUOUS
-from sparkapp.model.job.spec import ArrowTransform, Engine, Source, Transform
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster, signal_all

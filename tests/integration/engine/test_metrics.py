@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localcluster.machine.ports import free_ports
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.partition import TopicPartition
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce

@@ -12,7 +12,8 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce, settings_of_a_cluster, signal_all
 from tests.support.kafka import visibility

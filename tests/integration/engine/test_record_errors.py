@@ -25,9 +25,9 @@ from sparkapp.model.job.access.registry_access import (
     RegistryAuthenticationType,
 )
 from sparkapp.model.job.access.security import PasswordSecret, Tls, TrustedCertificate
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.transform import Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility

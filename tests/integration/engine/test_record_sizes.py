@@ -9,9 +9,12 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Engine, Source, TopicFrom, Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.sink import TopicFrom
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility

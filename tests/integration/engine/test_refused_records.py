@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import Engine, Source
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import Termination
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob

@@ -10,7 +10,7 @@ import pytest
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.model.checkpoint.retained import retained_key
 from sparkapp.model.checkpoint.retained_codec import decode_retained
-from sparkapp.model.job.retention import Restore, Retention
+from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.report import AttemptOutcome
 from tests.integration.engine.conftest import LocalJobs

@@ -15,7 +15,8 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Partitioner, TopicFrom, Transform
+from sparkapp.model.job.sections.sink import Partitioner, TopicFrom
+from sparkapp.model.job.sections.transform import Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS
 from tests.support.kafka import visibility

@@ -11,7 +11,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import OnDataLoss, Transform
+from sparkapp.model.job.sections.source import OnDataLoss
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.startup import PartitionOffset, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import AttemptOutcome

@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
-from sparkapp.model.job.record_errors import OnRecordError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.transform import Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility

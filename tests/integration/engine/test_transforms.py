@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import OutputMode, Transform
+from sparkapp.model.job.sections.transform import OutputMode, Transform
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import produce, produce_json
 from tests.support.kafka import visibility

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.job.spec import ArrowTransform, Engine, Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import produce
 from tests.support.kafka import visibility

@@ -19,7 +19,7 @@ from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, CheckpointMissing
-from sparkapp.model.job.retention import Retention
+from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob

@@ -12,7 +12,8 @@ import pytest
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.spec import Engine, OnTransactionLost
+from sparkapp.model.job.sections.sink import OnTransactionLost
+from sparkapp.model.job.spec import Engine
 from tests.integration.protocol.conftest import Stories
 from tests.support.kafka import visibility
 from tests.support.protocol.moments import OF_A_CHECKPOINT, OF_A_START, End, Moment, TaskMoment

@@ -20,7 +20,7 @@ from sparkapp.model.errors import (
     StateUncertain,
     TransactionFenced,
 )
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import SETTLED, AttemptOutcome
 from sparkapp.spark.settling import settle

@@ -11,7 +11,11 @@ from functools import partial
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.kafka.idempotent_producer import idempotent_producer

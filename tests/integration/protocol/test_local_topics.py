@@ -9,7 +9,11 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sparkapp.model.job.spec import Engine, JobSpec, KafkaCluster, OnTopicDeleted, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import OnTopicDeleted, Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.kafka import visibility
 from tests.support.kafka.idempotent_producer import idempotent_producer

@@ -22,7 +22,7 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable, LeaderUnavailable
-from sparkapp.model.job.spec import OnDataLoss
+from sparkapp.model.job.sections.source import OnDataLoss
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import KafkaCommitter

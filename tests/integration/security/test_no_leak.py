@@ -22,7 +22,11 @@ from confluent_kafka.admin import NewTopic
 
 from localcluster.machine.ports import free_ports
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import AttemptOutcome

@@ -17,7 +17,11 @@ from confluent_kafka.admin import NewTopic
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.client.security_properties import DIRECTORY_VARIABLE
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.jobs.engine_host import EngineHost
 from tests.support.jobs.local_job import START_SECONDS, Host, LocalJob

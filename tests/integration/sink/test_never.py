@@ -21,7 +21,7 @@ from sparkapp.model import report
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.codec import encode_job
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.spark.settling import settle
 from tests.support.jobs.local_job import ROOT
 from tests.support.jobs.sink_harness import Harness

@@ -11,7 +11,11 @@ import pytest
 from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.errors import TopicNotFound, TransformError
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.sink.router import Router
 from tests.support.jobs.sink_harness import Harness
 from tests.support.kafka import visibility

@@ -20,7 +20,11 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.client.config import consumer_config, group_member_config
 from sparkapp.model.job.group_membership import Assignor, MembershipMode, MembershipOptions
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.group.member import KafkaGroupMember
 from sparkapp.source.group.membership import GroupMembership

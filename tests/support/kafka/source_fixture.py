@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sparkapp.clients.cluster_view import ClusterView, FoundRecord
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions

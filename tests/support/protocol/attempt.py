@@ -38,7 +38,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subta
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.retention import Retention
+from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
 from sparkapp.sink.checkpoint_commits import CheckpointCommits

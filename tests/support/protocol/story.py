@@ -30,21 +30,14 @@ from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.retention import Restore
 from sparkapp.model.job.rules.engine_rules import MIN_CONTINUOUS_POOL
-from sparkapp.model.job.spec import (
-    Engine,
-    Job,
-    JobSpec,
-    KafkaCluster,
-    OnDataLoss,
-    OnTransactionLost,
-    Sink,
-    Source,
-    TopicFrom,
-    Transform,
-)
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.retention import Restore
+from sparkapp.model.job.sections.sink import OnTransactionLost, Sink, TopicFrom
+from sparkapp.model.job.sections.source import OnDataLoss, Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.kafka import visibility

@@ -25,7 +25,8 @@ from pyspark import TaskContext
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.dataplane.interface import BatchConsumer
-from sparkapp.model.job.spec import ArrowTransform, Job, Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Job
 from sparkapp.sink import delivery
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool

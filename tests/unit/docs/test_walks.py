@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sparkapp.model.encoding.schema import resource_name
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 WALKS = REPOSITORY / "docs/internals/walks.md"
 MOST_FILES = 5
@@ -110,9 +112,8 @@ def check(step: Step, steps: list[Step]) -> None:
     elif found := re.fullmatch(r"reads `(\w+)` of `(\w+)` in step (\d)", step.link):
         assert reads(step.file, found[1])
         assert defines(numbered(found[3]).file, f"{found[2]}.{found[1]}")
-    elif found := re.fullmatch(r"the field of step (\d) in snake case", step.link):
-        field = numbered(found[1]).symbol.rpartition(".")[2]
-        assert step.symbol.rpartition(".")[2] == re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
+    elif found := re.fullmatch(r"the field of step (\d) in camel case", step.link):
+        assert step.symbol.rpartition(".")[2] == resource_name(numbered(found[1]).symbol.rpartition(".")[2])
     elif found := re.fullmatch(r"Spark runs step (\d) and step (\d) in one task", step.link):
         engine = "sparkapp/spark/engine/micro_batch"
         modules = [f"{engine}/{file.name}" for file in (REPOSITORY / engine).glob("*.py")]
@@ -143,7 +144,7 @@ def test_each_step_leads_to_the_next(walk: str, number: int) -> None:
 
 def test_the_field_reaches_the_line() -> None:
     """The last step of the second walk names the expression in its description."""
-    steps = walks()["A field, from the CRD to the line that it changes"]
+    steps = walks()["A field, from its description to the line that it changes"]
     (expression,) = re.findall(r"`(\w+=[\w.]+)`", WALKS.read_text(encoding="utf-8"))
     assert expression in (REPOSITORY / steps[-1].file).read_text(encoding="utf-8")
-    assert expression.endswith(steps[1].symbol.rpartition(".")[2])
+    assert expression.endswith(steps[0].symbol.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition is the one source of the fields of ``spec``: the code reads the same ones, as it says.
+"""The code reads the fields of ``spec`` that the CustomResourceDefinition has, as it says.
 
 The test records what the operator reads of many specs: names, types, defaults, enums and minimums. A field in only one
 of the two is an error, in either direction.

@@ -10,7 +10,7 @@ from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.event_reason import DriverEvent, Durability
-from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.report import DriverState, Report
 
 _INTERVAL_SECONDS = 10

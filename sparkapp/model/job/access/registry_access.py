@@ -7,13 +7,12 @@ The job's description, Spark's configuration and the environment hold the names 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from sparkapp.model import names
-from sparkapp.model.encoding.fields import Fields
-from sparkapp.model.encoding.resource import read_part
+from sparkapp.model.encoding.schema import HIDDEN, Rule, at, part, text_of
 from sparkapp.model.errors import ConfigurationError, CredentialsUnusable
 from sparkapp.model.job.access.mounts import (
     CERTIFICATE_FILE,
@@ -26,6 +25,8 @@ from sparkapp.model.job.access.mounts import (
     trusted_folders,
 )
 from sparkapp.model.job.access.security import (
+    CERTIFICATE_AND_KEY,
+    PASSWORD_SECRET,
     CertificateAndKey,
     PasswordSecret,
     SecretKey,
@@ -51,32 +52,54 @@ class RegistryAuthenticationType(StrEnum):
     """A client certificate (mTLS)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class RegistryAuthentication:
     """A union by ``type``: :func:`check_registry_access` has the rule for each field."""
 
-    type: RegistryAuthenticationType
-    username: str = ""
-    password_secret: PasswordSecret | None = None
-    access_token: SecretKey | None = None
-    certificate_and_key: CertificateAndKey | None = None
-    allow_insecure: bool = False
+    type: RegistryAuthenticationType = at(
+        "Kind of the credentials. basic is a user with a password, or an API key with its secret."
+        " bearer is a token. tls is a client certificate."
+    )
+    username: str = at(
+        "Name of the registry's user, or the API key.", default="", form=text_of(1, 253, pattern=r"^[^:]+$")
+    )
+    password_secret: PasswordSecret | None = field(default=None, metadata=PASSWORD_SECRET)
+    access_token: SecretKey | None = at("Secret that holds the token, with type bearer.", default=None)
+    certificate_and_key: CertificateAndKey | None = field(default=None, metadata=CERTIFICATE_AND_KEY)
+    allow_insecure: bool = at(
+        "Permission to send credentials over http. Others on the network can then read them.", default=False
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_ADDRESS = Rule(
+    "self.matches('^https?://[^/@?#[:space:]]+(/[^@?#[:space:]]*)?$')",
+    "source.schemaRegistry.url is one address as http://host:port or https://host:port, without a user;"
+    " source.schemaRegistry.authentication has the credentials",
+)
+
+
+@part
 class RegistryAccess:
     """The registry's address, the job's credentials, and the authorities that the job trusts.
 
-    :param url: ``http://host:port``, with or without a path.
     :param authentication: None for a registry without authentication.
     :param tls: the authorities to trust; None trusts the image's.
     :param directory: where the operator mounts :attr:`folders`.
     """
 
-    url: str
-    authentication: RegistryAuthentication | None = None
-    tls: Tls | None = None
-    directory: str = names.SCHEMA_REGISTRY_DIRECTORY
+    url: str = at(
+        "Address of the registry without user and password, for instance http://schema-registry:8081.",
+        form=text_of(0, 512, _ADDRESS),
+    )
+    authentication: RegistryAuthentication | None = at(
+        "Credentials at the registry. They stay in their Secret, which the pods mount.", default=None
+    )
+    tls: Tls | None = at(
+        "Authorities that sign the certificate of the registry. By default those of the image.",
+        default=None,
+        reader=tls_from,
+    )
+    directory: str = field(default=names.SCHEMA_REGISTRY_DIRECTORY, metadata=HIDDEN)
 
     @property
     def folders(self) -> tuple[SecretFolder, ...]:
@@ -121,22 +144,6 @@ def mounted_credential(access: RegistryAccess) -> str | None:
         msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
         raise CredentialsUnusable(msg, remedy=_put(who))
     return secret
-
-
-def registry_access_from(source: Fields, name: str) -> RegistryAccess | None:
-    """Reads ``source.schemaRegistry`` of a resource; None where there is none. Called by ``encoding.resource``.
-
-    :raises ConfigurationError: naming the field and what it takes.
-    """
-    fields = source.child(name)
-    if fields.empty:
-        return None
-    who = fields.child("authentication")
-    return RegistryAccess(
-        url=fields.string("url"),
-        authentication=None if who.empty else read_part(RegistryAuthentication, who),
-        tls=tls_from(fields, "tls"),
-    )
 
 
 def check_registry_access(access: RegistryAccess | None, *, needed: bool) -> None:

@@ -7,12 +7,14 @@ Passwords, keys, tokens and certificates are keys of Secrets in the job's namesp
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from sparkapp.model.encoding.fields import Fields
-from sparkapp.model.encoding.resource import at, read_part
+from sparkapp.model.encoding.resource import read_part
+from sparkapp.model.encoding.schema import Rule, at, items_of, part, place, text_of
 from sparkapp.model.errors.requirement import require
+from sparkapp.model.job.forms import OBJECT, OBJECT_KEY
 
 MAX_TRUSTED = 8
 """Entries of ``trustedCertificates``; each is a volume of the pods."""
@@ -41,37 +43,38 @@ SASL_MECHANISM = {
 WITH_PASSWORD = (AuthenticationType.PLAIN, AuthenticationType.SCRAM_SHA_256, AuthenticationType.SCRAM_SHA_512)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_SECRET_NAME = place("Name of a Secret in the job's namespace.", form=OBJECT)
+CERTIFICATE_AND_KEY = place("Client certificate. The defaults are the keys of the Secret of a KafkaUser.")
+PASSWORD_SECRET = place("Password of the user.")
+"""Metadata of fields that brokers and registry have alike."""
+_ADDRESS = Rule(
+    "self.matches('^https?://[^/@?#[:space:]]+(/[^@#[:space:]]*)?$')",
+    "kafka.authentication.tokenEndpointUri is an address as https://host/path, without blanks and without a user",
+)
+
+
+@part
 class TrustedCertificate:
-    """Certificates of authorities in a Secret; exactly one of ``certificate`` and ``pattern`` is set.
+    """Certificates of authorities in a Secret; exactly one of ``certificate`` and ``pattern`` is set."""
 
-    :param certificate: a key of the Secret.
-    :param pattern: a shell pattern of keys, for instance ``*.crt``.
-    """
-
-    secret_name: str
-    certificate: str = ""
-    pattern: str = ""
+    secret_name: str = field(metadata=_SECRET_NAME)
+    certificate: str = at("Key of the Secret that holds the certificates.", default="", form=OBJECT_KEY)
+    pattern: str = at("Shell pattern of keys of the Secret, for instance *.crt.", default="", form=OBJECT_KEY)
 
 
-def trusted_certificates_from(fields: Fields, name: str) -> tuple[TrustedCertificate, ...]:
-    """Reads a list of trusted certificates of a resource; called by ``encoding.resource``."""
-    return tuple(
-        read_part(TrustedCertificate, Fields(entry, f"{fields.path}.{name}[{index}]"))
-        for index, entry in enumerate(fields.objects(name))
-    )
+_TRUSTED = place(
+    "Certificates in PEM of the authorities to trust, instead of those of the image.", form=items_of(0, MAX_TRUSTED)
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class Tls:
     """TLS with the server's certificate verified, and its host name.
 
     :param trusted_certificates: the authorities to trust; empty trusts those of the image.
     """
 
-    trusted_certificates: tuple[TrustedCertificate, ...] = field(
-        default=(), metadata=at(reader=trusted_certificates_from)
-    )
+    trusted_certificates: tuple[TrustedCertificate, ...] = field(default=(), metadata=_TRUSTED)
 
 
 def tls_from(fields: Fields, name: str) -> Tls | None:
@@ -79,64 +82,77 @@ def tls_from(fields: Fields, name: str) -> Tls | None:
     return read_part(Tls, fields.child(name)) if fields.has(name) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class CertificateAndKey:
     """A client certificate; the defaults are the keys of a Secret that Strimzi makes for a KafkaUser."""
 
-    secret_name: str
-    certificate: str = "user.crt"
-    key: str = "user.key"
+    secret_name: str = field(metadata=_SECRET_NAME)
+    certificate: str = at("Key of the certificate in PEM.", default="user.crt", form=OBJECT_KEY)
+    key: str = at("Key of the private key in PEM. It has no passphrase.", default="user.key", form=OBJECT_KEY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class PasswordSecret:
-    """A password; the default is the key of a Secret that Strimzi makes for a KafkaUser.
+    """A password; the default is the key of a Secret that Strimzi makes for a KafkaUser."""
 
-    :param password: the key of the Secret.
-    """
+    secret_name: str = field(metadata=_SECRET_NAME)
+    password: str = at(
+        "Key that holds the password. The default is that of the Secret of a KafkaUser.",
+        default="password",
+        form=OBJECT_KEY,
+    )
 
-    secret_name: str
-    password: str = "password"  # noqa: S105 - the name of a key
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class SecretKey:
     """One key of a Secret."""
 
-    secret_name: str
-    key: str
+    secret_name: str = field(metadata=_SECRET_NAME)
+    key: str = at("Key of the Secret.", form=OBJECT_KEY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class ServiceAccountToken:
-    """A token of the pods' service account, which the kubelet writes and renews.
+    """A token of the pods' service account, which the kubelet writes and renews."""
 
-    :param audience: for whom the token is.
-    """
-
-    audience: str
-    expiration_seconds: int = field(default=3600, metadata=at(low=600))
+    audience: str = at("Audience of the token.", form=text_of(1, 1024))
+    expiration_seconds: int = at("Lifetime of a token, in seconds.", default=3600, low=600, high=86400)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class Authentication:
     """A union by ``type``: :func:`check_security` has the rule for each field."""
 
-    type: AuthenticationType
-    username: str = ""
-    password_secret: PasswordSecret | None = None
-    certificate_and_key: CertificateAndKey | None = None
-    token_endpoint_uri: str = ""
-    client_id: str = ""
-    client_secret: SecretKey | None = None
-    scope: str = ""
-    audience: str = ""
-    tls_trusted_certificates: tuple[TrustedCertificate, ...] = field(
-        default=(), metadata=at(reader=trusted_certificates_from)
+    type: AuthenticationType = at(
+        "Kind of the proof. tls is a client certificate. scram-sha-256, scram-sha-512 and plain are"
+        " a password with that SASL mechanism. oauth is SASL OAUTHBEARER with a token."
     )
-    access_token: SecretKey | None = None
-    service_account_token: ServiceAccountToken | None = None
-    allow_insecure: bool = False
+    certificate_and_key: CertificateAndKey | None = field(default=None, metadata=CERTIFICATE_AND_KEY)
+    username: str = at("Name of the Kafka user.", default="", form=text_of(1, 253))
+    password_secret: PasswordSecret | None = field(default=None, metadata=PASSWORD_SECRET)
+    token_endpoint_uri: str = at(
+        "Address of the authorization server that gives tokens for clientId and clientSecret (grant"
+        " type client_credentials).",
+        default="",
+        form=text_of(1, 1024, _ADDRESS),
+    )
+    client_id: str = at("Id of the client at the authorization server.", default="", form=text_of(1, 253))
+    client_secret: SecretKey | None = at(
+        "Secret of the client. The job reads it again before it fetches a token.", default=None
+    )
+    scope: str = at("Scope of the token.", default="", form=text_of(1, 1024))
+    audience: str = at("Audience of the token.", default="", form=text_of(1, 1024))
+    tls_trusted_certificates: tuple[TrustedCertificate, ...] = field(default=(), metadata=_TRUSTED)
+    access_token: SecretKey | None = at(
+        "Secret that holds the token itself. The job reads it again before the token expires.", default=None
+    )
+    service_account_token: ServiceAccountToken | None = at(
+        "Token of the job's service account, which the kubelet writes and renews.", default=None
+    )
+    allow_insecure: bool = at(
+        "Permission to send credentials without TLS. Others on the network can then read a password or a token.",
+        default=False,
+    )
 
 
 def check_security(tls: Tls | None, authentication: Authentication | None) -> None:

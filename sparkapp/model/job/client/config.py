@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkapp.model.job.spec import Job, KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.spec import Job
 
 _SHARED = ("security.", "sasl.", "ssl.", "enable.ssl.")
 

@@ -9,19 +9,16 @@ from sparkapp.model.job.client.java_properties import instead_of_java_property
 from sparkapp.model.job.client.secret_names import names_secret
 from sparkapp.model.job.group_membership import FIELD_OF_PROPERTY
 
-_OWN = frozenset(
-    {
-        "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms",
-        "enable.idempotence",
-        "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
-        "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
-        "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
-    }
+OWN_PROPERTIES = (
+    "bootstrap.servers", "group.id", "client.id", "transactional.id", "transaction.timeout.ms", "enable.idempotence",
+    "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "acks",
+    "enable.partition.eof", "max.in.flight.requests.per.connection", "plugin.library.paths",
+    "delivery.report.only.error",  # every record's report is counted before a transaction may be committed
 )  # fmt: skip
-ALLOWED_TLS = frozenset({"ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list"})
+ALLOWED_TLS = ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list")
 """Properties of TLS that a job may set: they choose among what the libraries offer, and cannot switch off a check."""
 _TLS = ("ssl.", "https.", "enable.ssl.")
-DENIED_PROPERTIES = _OWN | FIELD_OF_PROPERTY.keys()
+DENIED_PROPERTIES = {*OWN_PROPERTIES, *FIELD_OF_PROPERTY}
 """Properties that are refused by name; :func:`refused_property` also refuses patterns of names."""
 
 
@@ -29,8 +26,8 @@ def refused_property(name: str) -> str | None:
     """The replacement of a refused property; None for any other name.
 
     Refused are properties that the job sets itself, that would carry a secret or weaken TLS, or that only Java's
-    clients know. The CRD's CEL rules repeat this except for Java's names. The driver finds other names that librdkafka
-    does not know (``dataplane.client_check``).
+    clients know. The CEL rules (``rules.property_rules``) are made of the same names, except for Java's. The driver
+    finds other names that librdkafka does not know (``dataplane.client_check``).
     """
     field = FIELD_OF_PROPERTY.get(name)
     if field is not None:
@@ -40,7 +37,7 @@ def refused_property(name: str) -> str | None:
     if name in DENIED_PROPERTIES:
         return f"{name} cannot be set here: use the resource's own field"
     if name.lower().startswith(_TLS) and name not in ALLOWED_TLS:
-        return f"{name} cannot be set here: use spec.kafka.tls; of TLS only {', '.join(sorted(ALLOWED_TLS))} may be set"
+        return f"{name} cannot be set here: use spec.kafka.tls; of TLS only {', '.join(ALLOWED_TLS)} may be set"
     instead = instead_of_java_property(name)
     return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
 

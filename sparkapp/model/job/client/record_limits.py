@@ -6,7 +6,8 @@ the broker judges. The client's queue has room for its largest record, and a bat
 
 from __future__ import annotations
 
-from sparkapp.model.job.spec import Job, TopicFrom
+from sparkapp.model.job.sections.sink import TopicFrom
+from sparkapp.model.job.spec import Job
 
 BROKERS_DEFAULT = 1_048_588
 """``max.message.bytes`` of a topic that nobody has changed."""

@@ -31,7 +31,7 @@ from sparkapp.model.job.access.security import (
     AuthenticationType,
     TrustedCertificate,
 )
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 
 DIRECTORY_VARIABLE = "KAFKASPARK_CREDENTIALS"
 """Names another folder for the credentials; for a driver without pods, whose Python workers inherit it."""

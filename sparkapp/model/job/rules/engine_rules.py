@@ -9,7 +9,8 @@ from sparkapp.model.encoding.json_columns import Kind, columns_of
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import Engine, JobSpec, Source
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.spec import Engine, JobSpec
 
 MIN_CONTINUOUS_POOL = 3
 _MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"]

@@ -7,7 +7,8 @@ import re
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.group_membership import MembershipOptions
-from sparkapp.model.job.spec import JobSpec, OnDataLoss
+from sparkapp.model.job.sections.source import OnDataLoss
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import StartupMode
 
 _PATH = "spec.source.groupMembership"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from sparkapp.model.checkpoint.naming import MAX_PARALLELISM, MAX_POOL_SIZE
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError, InvalidArgument
 from sparkapp.model.errors.requirement import require
@@ -17,22 +16,18 @@ from sparkapp.model.job.access.registry_access import check_registry_access
 from sparkapp.model.job.access.security import check_security
 from sparkapp.model.job.client.properties import check_properties
 from sparkapp.model.job.client.spark_options import refused_option
-from sparkapp.model.job.record_errors import check_record_errors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.retention import check_retention
 from sparkapp.model.job.rules.engine_rules import check_engine
 from sparkapp.model.job.rules.membership_rules import check_membership
 from sparkapp.model.job.rules.object_names import check_object_names
-from sparkapp.model.job.spec import (
-    IsolationLevel,
-    JobSpec,
-    Source,
-    TopicFrom,
-)
+from sparkapp.model.job.sections.record_errors import check_record_errors
+from sparkapp.model.job.sections.retention import check_restore
+from sparkapp.model.job.sections.sink import TopicFrom
+from sparkapp.model.job.sections.source import IsolationLevel, Source
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import check_subscribed
 from sparkapp.model.transactional_id import check_prefix
 
-MAX_PORT = 65535
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -54,18 +49,7 @@ def check_spec(spec: JobSpec) -> None:
     _check_exactly_once(spec)
     check_membership(spec)
     check_engine(spec)
-    check_retention(spec.retention, spec.restore, subscribes=spec.source.group_membership.subscribes)
-    # A start that may not list transactions tries every id that an earlier attempt can have used.
-    require(
-        spec.parallelism <= MAX_PARALLELISM,
-        "spec.parallelism",
-        f"must be at most {MAX_PARALLELISM}, not {spec.parallelism}",
-    )
-    require(
-        spec.metrics_port <= MAX_PORT,
-        "spec.metrics.prometheus.port",
-        f"must be at most {MAX_PORT}, not {spec.metrics_port}",
-    )
+    check_restore(spec.restore, subscribes=spec.source.group_membership.subscribes)
 
 
 def _check_topics(spec: JobSpec) -> None:
@@ -177,11 +161,6 @@ def _check_transform(spec: JobSpec) -> None:
 
 def _check_sink(spec: JobSpec) -> None:
     check_properties("spec.sink.properties", spec.sink.properties)
-    require(
-        spec.sink.producers_pool_size <= MAX_POOL_SIZE,
-        "spec.sink.transactions.producersPoolSize",
-        f"must be at most {MAX_POOL_SIZE}, not {spec.sink.producers_pool_size}",
-    )
 
 
 def _check_exactly_once(spec: JobSpec) -> None:

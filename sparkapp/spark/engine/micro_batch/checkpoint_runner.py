@@ -15,7 +15,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
-from sparkapp.model.job.record_errors import OnRecordError
+from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator

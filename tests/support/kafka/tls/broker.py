@@ -33,7 +33,7 @@ from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.job.access.mounts import secret_folders
 from sparkapp.model.job.client.security_properties import read_security
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 from tests.support.kafka.tls.certificates import CertificateAuthority
 from tests.support.kafka.tls.mounted_secret import mount_secret
 from tests.support.kafka.tls.token_server import AUDIENCE, ISSUER, TokenIssuer, TokenServer

@@ -13,7 +13,7 @@ from kafkasparkjob_operator.observation.pod_view import pod_view
 from sparkapp.model import errors, names
 from sparkapp.model.errors import CONDITION_BY_REASON, CommandRefused, KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.job.codec import decode_job
-from sparkapp.model.job.retention import Restore
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.report import AttemptOutcome, DriverState, Termination, termination_of
 from tests.support.kubernetes.operator_fixture import (
     DRAINED,

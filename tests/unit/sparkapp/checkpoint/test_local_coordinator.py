@@ -20,7 +20,11 @@ from sparkapp.model.errors import (
     GroupOffsetsMissing,
     InvalidArgument,
 )
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_store import MemoryStore

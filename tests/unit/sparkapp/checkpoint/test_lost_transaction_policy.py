@@ -13,7 +13,11 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, OnTransactionLost, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import OnTransactionLost, Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
 from sparkapp.spark.state import query_log

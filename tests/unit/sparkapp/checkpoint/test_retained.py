@@ -16,7 +16,7 @@ from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointStoreUnavailable
-from sparkapp.model.job.retention import Retention
+from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.patience import PATIENCE

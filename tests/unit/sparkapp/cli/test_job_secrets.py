@@ -11,7 +11,7 @@ from sparkapp.cli.job_secrets import job_security
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.errors import CommandRefused
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 
 SECRETS = {"ca": {"ca.crt": b"A", "b.crt": b"B"}, "orders": {"user.crt": b"CRT", "user.key": b"KEY"}}
 

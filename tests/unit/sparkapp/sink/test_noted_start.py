@@ -12,7 +12,11 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink import exactly_once_writer
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool

@@ -11,7 +11,7 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.dataplane.interface import GivenUp
 from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, TlsFailed, TransactionFenced
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers import preparation
 from sparkapp.sink.producers.producer_pool import ProducerPool

@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkapp.model.errors import TopicNotFound, TransformError
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Partitioner, Sink, Source, TopicFrom, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.sink.router import Router
 
 PARTITIONS = {"out": 4, "a": 3, "b": 5, "read": 2, "letters": 1}

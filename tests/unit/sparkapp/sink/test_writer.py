@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaUnreachable
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import Transform
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.spark.frames.transform import import_function
 
 

@@ -19,7 +19,11 @@ from sparkapp.model.errors import (
     StateRolledBack,
     StateUncertain,
 )
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))

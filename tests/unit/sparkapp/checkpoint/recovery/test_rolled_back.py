@@ -13,7 +13,11 @@ from sparkapp.checkpoint.recovery.local_starts import GroupAnswer, starts_of
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.cluster_view import FakeCluster
 

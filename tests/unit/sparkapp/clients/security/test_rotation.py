@@ -22,7 +22,7 @@ from sparkapp.model.job.access.security import (
     Tls,
     TrustedCertificate,
 )
-from sparkapp.model.job.spec import KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
 from tests.support.kafka.tls.certificates import CertificateAuthority
 
 SCRAM = Authentication(

@@ -13,7 +13,8 @@ import pytest
 from sparkapp.model.encoding.description import UnknownPart, decode_part, encode_part
 from sparkapp.model.errors import ConfigurationError, ReleaseMismatch
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
-from sparkapp.model.job.spec import Job, Sink
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.spec import Job
 from tests.unit.sparkapp.model.job.test_spec import BASIC, CA, FULL, SMALLEST, parsed, spec
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -185,7 +186,8 @@ def parts_of(kind: Any) -> set[type]:
     """The dataclasses that a value of the type can hold, and the type itself."""
     if not dataclasses.is_dataclass(kind):
         return set().union(*map(parts_of, get_args(kind)))
-    return {kind}.union(*map(parts_of, get_type_hints(kind).values()))
+    types = get_type_hints(kind)
+    return {kind}.union(*(parts_of(types[field.name]) for field in dataclasses.fields(kind)))
 
 
 def defaults_of(kind: type) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from sparkapp.model.job.access.security import AuthenticationType
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.engine_rules import chosen_engine
-from sparkapp.model.job.spec import Engine, IsolationLevel, Job, OnTransactionLost
+from sparkapp.model.job.sections.sink import OnTransactionLost
+from sparkapp.model.job.sections.source import IsolationLevel
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import ResetStrategy, StartupMode
 
@@ -323,7 +325,7 @@ def test_the_drivers_copy_is_checked_again():
         ),
         (
             spec(metrics={"prometheus": {"port": 65536}}),
-            "prometheus.port: must be at most 65535, not 65536",
+            "prometheus.port must be a whole number of at most 65535, not 65536",
         ),
         (spec(metrics={"prometheus": {"port": 80, "enabled": False}}), "spec.metrics.prometheus.port"),
         (spec(metrics={"prometheus": {"enabled": "no"}}), "spec.metrics.prometheus.enabled must be true or false"),
@@ -455,9 +457,9 @@ def test_the_drivers_copy_is_checked_again():
         (spec(sink={"transactions": {"producersPoolSize": 1}}), "at least 2"),
         (
             spec(sink={"transactions": {"producersPoolSize": 101}}),
-            "spec.sink.transactions.producersPoolSize: must be at most 100",
+            "spec.sink.transactions.producersPoolSize must be a whole number of at most 100",
         ),
-        (spec(parallelism=1025), "spec.parallelism: must be at most 1024"),
+        (spec(parallelism=1025), "spec.parallelism must be a whole number of at most 1024"),
         (
             spec(sink={"transactions": {"naming": "POOLING"}}),
             "transactions.naming must be one of Hint, SubtaskAndSlot",

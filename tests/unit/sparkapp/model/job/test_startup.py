@@ -134,10 +134,10 @@ def test_partitions_are_a_list_of_topics_with_numbers():
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([{"topic": "a"}], r"partitions\[0\].partitions must be a list of partition numbers"),
-        ([{"topic": "a", "partitions": []}], "must be a list of partition numbers"),
-        ([{"topic": "a", "partitions": ["0"]}], "must be a list of partition numbers"),
-        ([{"topic": "a", "partitions": [-1]}], "must be a list of partition numbers"),
+        ([{"topic": "a"}], r"partitions\[0\].partitions is missing: it must be a list"),
+        ([{"topic": "a", "partitions": []}], "must be a list of whole numbers"),
+        ([{"topic": "a", "partitions": ["0"]}], "must be a list of whole numbers"),
+        ([{"topic": "a", "partitions": [-1]}], "must be a list of whole numbers"),
         ([{"partitions": [1]}], r"partitions\[0\].topic is missing"),
         ([{"topic": "a", "partitions": [1]}, {"topic": "a", "partitions": [1]}], "partition a-1 is named twice"),
     ],

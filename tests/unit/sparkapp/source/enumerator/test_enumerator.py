@@ -17,7 +17,7 @@ from sparkapp.model.errors import (
     TopicRecreated,
     UndefinedOffset,
 )
-from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks, job_watermarks_of
 from sparkapp.source.watermarks.record_times import latest_times

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.schedule import CheckpointSchedule
 

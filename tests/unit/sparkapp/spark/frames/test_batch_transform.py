@@ -12,7 +12,8 @@ import pytest
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import ArrowTransform, Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, map_in_arrow
 
 SINK = Sink(topic="out", transactional_id_prefix="p")

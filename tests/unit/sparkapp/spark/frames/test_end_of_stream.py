@@ -15,7 +15,11 @@ from pyspark.sql import SparkSession
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.frames import end_of_stream

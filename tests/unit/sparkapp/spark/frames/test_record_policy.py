@@ -13,9 +13,13 @@ from pyspark import TaskContext
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, RAW_KEY, RAW_VALUE, STAGE
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile

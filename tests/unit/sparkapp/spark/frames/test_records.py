@@ -10,7 +10,11 @@ from pyspark import SparkContext
 
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import TRAITS, Format
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.spark.frames import registry_format
 from sparkapp.spark.frames.record_policy import error_column

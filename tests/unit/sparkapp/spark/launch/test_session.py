@@ -22,8 +22,12 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.access.security import Authentication, AuthenticationType, PasswordSecret, Tls
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
 from tests.support.kubernetes.operator_fixture import job_body

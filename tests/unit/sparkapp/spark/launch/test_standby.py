@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch import standby as module

@@ -9,15 +9,11 @@ import pytest
 
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
-from sparkapp.model.job.spec import (
-    Job,
-    JobSpec,
-    KafkaCluster,
-    OnTopicDeleted,
-    Sink,
-    Source,
-    Transform,
-)
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import OnTopicDeleted, Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment

@@ -12,8 +12,12 @@ from sparkapp.clients.topics.topic_facts import TopicFacts
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.event_reason import DriverEvent, Durability
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import MAX_MESSAGE
 from sparkapp.spark.preflight.durability import find_durability, judge, show_durability
 

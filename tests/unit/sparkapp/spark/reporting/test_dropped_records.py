@@ -7,7 +7,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.source import record_tally
 from sparkapp.source.record_tally import SCHEMA, TOPIC, Example, Group, Tally, tallies
 from sparkapp.spark.reporting.dropped_records import DroppedRecords

@@ -12,7 +12,7 @@ import pytest
 
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaUnreachable, StreamStalled
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import decode_report
 from sparkapp.spark.reporting.lag_clock import KNOWN_SECONDS, LagClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.job.spec import Sink
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 

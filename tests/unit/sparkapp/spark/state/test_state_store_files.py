@@ -9,7 +9,11 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.state.query_folder import query_folder

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, PreCommitFailed
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks import flush as delivery
 from sparkapp.spark.tasks.write_task import WriteResult, decode_result, encode_result

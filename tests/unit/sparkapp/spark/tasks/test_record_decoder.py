@@ -14,9 +14,13 @@ import pytest
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import RecordError
 from sparkapp.model.job.access.registry_access import RegistryAccess
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.spec import ArrowTransform, Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.tasks.record_decoder import RecordDecoder

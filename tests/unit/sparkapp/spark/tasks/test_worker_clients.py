@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.tasks import worker_clients
 from sparkapp.spark.tasks.worker_clients import consumer_for, opened_producers, producers_for
 

@@ -13,7 +13,8 @@ from sparkapp.model.job.access.mounts import SecretFolder, secret_folders
 from sparkapp.model.job.client.properties import refused_property
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.codec import decode_job, encode_job
-from sparkapp.model.job.spec import Job, KafkaCluster
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 CA = {"trustedCertificates": [{"secretName": "ca", "certificate": "ca.crt"}]}

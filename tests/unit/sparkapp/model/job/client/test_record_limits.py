@@ -13,8 +13,12 @@ from sparkapp.model.job.client.record_limits import (
     letter_limit,
     producer_limits,
 )
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, TopicFrom, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink import Sink, TopicFrom
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 
 
 def job(limits: Mapping[str, int], *, letters: str = "", **sink: object) -> Job:

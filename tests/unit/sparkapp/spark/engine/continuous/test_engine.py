@@ -13,7 +13,11 @@ import pytest
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import PreCommitFailed, SubtaskMissing
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.spark.engine.continuous import engine as module
 from sparkapp.spark.engine.continuous import pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer

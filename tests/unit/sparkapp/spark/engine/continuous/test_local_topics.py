@@ -13,7 +13,7 @@ import pytest
 from sparkapp.checkpoint.recovery.local_starts import resumed
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.errors import GroupOffsetsMissing, OffsetsOvertaken, TopicNotFound
-from sparkapp.model.job.spec import OnDataLoss, OnTopicDeleted
+from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.job.startup import Startup, StartupMode, Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator

@@ -28,7 +28,11 @@ from sparkapp.model.errors import (
     SubtaskDisconnected,
     SubtaskMissing,
 )
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.producers.reusable_producers import ReusableProducers

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.job.spec import Engine, Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.tasks.control_channel import Address
 from tests.support.patience import PATIENCE, until

@@ -10,7 +10,11 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
-from sparkapp.model.job.spec import Job, JobSpec, KafkaCluster, Sink, Source, Transform
+from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.query import RunningQuery
 from sparkapp.spark.failures import printed

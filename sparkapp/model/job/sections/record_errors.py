@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from enum import StrEnum
+from typing import ClassVar
 
-from sparkapp.model.encoding.resource import at
+from sparkapp.model.encoding.schema import Described, at, part
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.forms import TOPIC
 
 
 class OnRecordError(StrEnum):
@@ -21,12 +22,26 @@ class OnRecordError(StrEnum):
     """The record is written to ``deadLetter.topic`` unchanged, in the transaction of its checkpoint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@part
 class RecordErrors:
     """The policy; ``dead_letter_topic`` is set with DEAD_LETTER and only there."""
 
-    policy: OnRecordError = field(default=OnRecordError.FAIL, metadata=at("onRecordError"))
-    dead_letter_topic: str = field(default="", metadata=at("deadLetter.topic", required=True))
+    OBJECTS: ClassVar[Mapping[str, Described]] = {
+        "deadLetter": Described(
+            "Destination of records that do not parse, written in the transaction of their checkpoint."
+            " The transform must not shuffle."
+        )
+    }
+
+    policy: OnRecordError = at(
+        "Reaction to a record whose key or value does not parse. Fail fails the job, Skip skips the"
+        " record, DeadLetter writes it to deadLetter.topic. A null is no error.",
+        default=OnRecordError.FAIL,
+        path="onRecordError",
+    )
+    dead_letter_topic: str = at(
+        "Name of the topic, which must exist.", default="", path="deadLetter.topic", required=True, form=TOPIC
+    )
 
     @property
     def topics(self) -> tuple[str, ...]:

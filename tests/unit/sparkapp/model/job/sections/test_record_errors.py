@@ -12,7 +12,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointCorrupt, ConfigurationError, InvalidArgument
 from sparkapp.model.job.codec import decode_job, encode_job
-from sparkapp.model.job.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition

@@ -1,0 +1,127 @@
+"""The kinds of resources and their versions: all that a CustomResourceDefinition has except the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasparkjob_operator.status.fields import JobStatus
+from kafkasparkjob_operator.workload.field_rules import OPERATOR_RULES
+from kafkasparkjob_operator.workload.fields import OperatorSpec
+from sparkapp.model import names
+from sparkapp.model.encoding.schema import ObjectRule, Rule
+from sparkapp.model.job.rules.access_rules import ACCESS_RULES
+from sparkapp.model.job.rules.job_rules import JOB_RULES
+from sparkapp.model.job.rules.property_rules import PROPERTY_RULES
+from sparkapp.model.job.rules.source_rules import SOURCE_RULES
+from sparkapp.model.job.spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``.
+
+    :param priority: 1 for a column of ``kubectl get -o wide``.
+    """
+
+    name: str
+    path: str
+    type: str = "string"
+    text: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a kind.
+
+    :param stored: the API server keeps resources in this version. The API server converts to
+        the others: it drops fields that a version does not have, and fills in the defaults of the rest.
+    :param spec: the dataclasses that have a part of the fields of ``spec`` each. :param status: likewise.
+    :param rules: between the fields of ``spec``. :param own_rules: of the whole resource, for instance of its name.
+    """
+
+    name: str
+    text: str
+    spec_text: str
+    spec: Sequence[type]
+    status_text: str
+    status: Sequence[type]
+    columns: Sequence[Column]
+    served: bool = True
+    stored: bool = True
+    rules: Sequence[ObjectRule] = ()
+    own_rules: Sequence[Rule] = ()
+    scale: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind, and the file of its definition below ``crds/``."""
+
+    name: str
+    plural: str
+    short_names: Sequence[str]
+    head: str
+    versions: Sequence[Version]
+
+    @property
+    def file(self) -> str:
+        return f"{self.plural}.yaml"
+
+
+_READY = '.status.conditions[?(@.type=="Ready")].status'
+_COLUMNS = (
+    Column("Ready", _READY),
+    Column("State", ".status.state"),
+    Column("Reason", ".status.reason", text="Reason of the state. Between restarts it is the last failure's."),
+    Column("Parallelism", ".status.parallelism", "integer"),
+    Column("Checkpoint", ".status.checkpoint.id", "integer", "The last completed checkpoint."),
+    Column("Lag", ".status.source.lagRecords", "integer", "Records not yet read."),
+    Column("Restarts", ".status.restarts.total", "integer"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Attempt", ".status.attempt.id", "integer", priority=1),
+    Column("Driver", ".status.attempt.driverPod", priority=1),
+    Column("Sink", ".spec.sink.topic", priority=1),
+    Column("Guarantee", ".spec.sink.deliveryGuarantee", priority=1),
+    Column("Message", ".status.message", priority=1),
+)
+_NAME_RULES = (
+    Rule(
+        "self.metadata.name.size() <= 45",
+        "metadata.name must have at most 45 characters: pods add attempt and executor to it",
+    ),
+    Rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name must consist of lower case letters, digits and '-', and begin with a letter",
+    ),
+)
+
+JOB = Kind(
+    name=names.KIND,
+    plural=names.PLURAL,
+    short_names=("ksj",),
+    head="KafkaSparkJob: one streaming job, Kafka -> transform -> Kafka, every record exactly once.",
+    versions=(
+        Version(
+            name=names.VERSION,
+            text="A streaming job that reads Kafka topics, transforms the records with PySpark and writes them to Kafka"
+            " topics.",
+            spec_text="Desired state of the job: its source, transform and sink, and the pods that run it.",
+            spec=(JobSpec, OperatorSpec),
+            status_text="Observed state of the job. Only the operator writes it.",
+            status=(JobStatus,),
+            columns=_COLUMNS,
+            rules=(*JOB_RULES, *ACCESS_RULES, *SOURCE_RULES, *PROPERTY_RULES, *OPERATOR_RULES),
+            own_rules=_NAME_RULES,
+            scale={
+                "specReplicasPath": ".spec.parallelism",
+                "statusReplicasPath": ".status.parallelism",
+                "labelSelectorPath": ".status.selector",
+            },
+        ),
+    ),
+)
+KINDS = (JOB,)
+"""A further kind is an entry here, with dataclasses of its own."""

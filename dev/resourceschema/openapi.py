@@ -1,0 +1,156 @@
+"""The OpenAPI schema of an object of a resource, from the dataclasses that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from sparkapp.model.encoding.schema import (
+    NO_DEFAULT,
+    VALIDATIONS,
+    Described,
+    ObjectDefault,
+    ObjectRule,
+    Place,
+    Quantity,
+    place_of,
+    resource_name,
+)
+
+Schema = dict[str, Any]
+_TYPES = {str: "string", int: "integer", bool: "boolean"}
+_NO_VALUE: tuple[Any, ...] = (None, "", (), {})
+
+
+def object_schema(
+    kinds: Sequence[type], text: str, *, rules: Iterable[ObjectRule] = (), required: Sequence[str] = ()
+) -> Schema:
+    """The schema of an object whose fields several dataclasses have, each a part.
+
+    :param rules: between fields; their paths begin below the object.
+    :param required: names of required fields; by default those of the dataclasses.
+    """
+    schema: Schema = {"type": "object", "description": text}
+    for kind in kinds:
+        _add_fields(kind, schema)
+    if required:
+        schema["required"] = list(required)
+    for rule in rules:
+        for where in rule.where:
+            checks = _schema_at(schema, where).setdefault(VALIDATIONS, [])
+            checks.append({"rule": rule.expression, "message": rule.message})
+    _spell_defaults(schema)
+    return schema
+
+
+def _add_fields(kind: type, target: Schema) -> None:
+    """Adds the fields of a dataclass to the schema of its object, with the objects on the way to each."""
+    types = get_type_hints(kind)
+    objects: Mapping[str, Described] = getattr(kind, "OBJECTS", {})
+    for declared in fields(kind):
+        place, declared_type = place_of(declared.metadata), types[declared.name]
+        if place.is_hidden:
+            continue
+        if place.path == ".":
+            _add_fields(place.kind or declared_type, target)
+            continue
+        *parents, name = (place.path or resource_name(declared.name)).split(".")
+        parent, way = target, ""
+        for step in parents:
+            way = f"{way}.{step}".removeprefix(".")
+            parent = parent.setdefault("properties", {}).setdefault(step, _described(objects[way]))
+        schema, is_required = _field_schema(declared, place, declared_type)
+        parent.setdefault("properties", {})[name] = schema
+        if is_required:
+            parent.setdefault("required", []).append(name)
+
+
+def _described(found: Described) -> Schema:
+    return {"type": "object", "description": found.text, "default": found.default}
+
+
+def _field_schema(declared: Field[Any], place: Place, declared_type: Any) -> tuple[Schema, bool]:
+    """The schema, and whether the object needs the field."""
+    options = [option for option in get_args(declared_type) if option is not type(None)]
+    is_optional = get_origin(declared_type) is UnionType
+    kind = place.kind or (options[0] if is_optional else declared_type)
+    schema = _value_schema(kind, place)
+    if place.text:
+        schema["description"] = place.text
+    has_default = declared.default is not MISSING or declared.default_factory is not MISSING
+    is_required = place.required or not (has_default or place.absent is not NO_DEFAULT)
+    if is_dataclass(kind):
+        can_be_absent = is_optional or is_required or place.absent is None
+        schema["default"] = ObjectDefault.NONE if can_be_absent else place.object_default
+    elif not is_required and place.is_shown and place.absent is NO_DEFAULT and place.kind is None:
+        default = declared.default
+        is_number = type(default) is int and place.low is not None
+        if default is not MISSING and default not in _NO_VALUE and not (is_number and default < place.low):
+            schema["default"] = str(default) if isinstance(default, str) else default
+    return schema, is_required
+
+
+def _value_schema(kind: Any, place: Place) -> Schema:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        schema: Schema = {"type": "object"}
+        _add_fields(kind, schema)  # type: ignore[arg-type]
+    elif origin is tuple:
+        schema = {"type": "array", "items": {**_value_schema(arguments[0], Place()), **place.each}}
+    elif origin is Mapping and arguments[1] is str:
+        schema = {"type": "object", "additionalProperties": {"type": "string", **place.each}}
+    elif origin is Mapping:
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    elif kind is Quantity:
+        schema = {"x-kubernetes-int-or-string": True}
+    elif issubclass(kind, StrEnum):
+        schema = {"type": "string", "enum": [choice.value for choice in kind]}
+    else:
+        schema = {"type": _TYPES[kind]}
+    # The message of a rule of its own says more than that of a minimum.
+    rules = [rule["rule"] for rule in place.form.get(VALIDATIONS, ())]
+    if place.low is not None and f"self >= {place.low}" not in rules:
+        schema["minimum"] = place.low
+    if place.high is not None:
+        schema["maximum"] = place.high
+    if place.is_long:
+        schema["format"] = "int64"
+    return {**schema, **place.form}
+
+
+def _schema_at(schema: Schema, where: str) -> Schema:
+    for step in filter(None, where.split(".")):
+        schema = schema["properties"][step.removesuffix("[]")]
+        if step.endswith("[]"):
+            schema = schema["items"]
+    return schema
+
+
+def _spell_defaults(schema: Schema) -> None:
+    """Puts the default of each object in place of its kind. An object that needs a field has none.
+
+    The fields of an object are behind its other keywords, where a reader of the file looks for them.
+    """
+    for last in ("items", "properties"):
+        if last in schema:
+            schema[last] = schema.pop(last)
+    for field in schema.get("properties", {}).values():
+        _spell_defaults(field)
+        _spell_defaults(field.get("items", {}))
+        default = field.get("default")
+        if isinstance(default, ObjectDefault):
+            del field["default"]
+            if default is not ObjectDefault.NONE and not field.get("required"):
+                field["default"] = _defaults_of(field) if default is ObjectDefault.SPELLED else {}
+
+
+def _defaults_of(schema: Schema) -> Schema:
+    found = {}
+    for name, field in schema["properties"].items():
+        value = _defaults_of(field) if "properties" in field else field.get("default")
+        if value not in _NO_VALUE:
+            found[name] = value
+    return found

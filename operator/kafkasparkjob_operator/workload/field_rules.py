@@ -1,0 +1,117 @@
+"""The rules between the fields that only the operator reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkasparkjob_operator.workload.environment import FREE_NAMES, RESERVED_NAMES, RESERVED_PREFIXES
+from kafkasparkjob_operator.workload.spark_conf import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS
+from sparkapp.model.encoding.schema import ObjectRule
+from sparkapp.model.job.rules.property_rules import is_secret, listed
+from sparkapp.model.job.spark_settings import AUTHENTICATION, FIXED, REFUSED, REFUSED_PREFIXES
+
+
+def begins(name: str, prefixes: Iterable[str]) -> str:
+    """Whether a name begins with one of the prefixes, in CEL."""
+    return " || ".join(f"{name}.startsWith('{prefix}')" for prefix in prefixes)
+
+
+_CONF = ("sparkConf",)
+_REFUSED_BY_NAME = [name for name in REFUSED if not name.startswith(REFUSED_PREFIXES)]
+_FAMILY, *_FAMILIES = RESERVED_PREFIXES
+_FREE = "".join(f" && e.name != '{name}'" for name in FREE_NAMES)
+_IS_RESERVED = " || ".join(
+    [
+        f"({begins('e.name', (_FAMILY,))}{_FREE})",
+        begins("e.name", _FAMILIES),
+        *(f"e.name == '{name}'" for name in RESERVED_NAMES),
+    ]
+)
+"""The first family is the operator's own, of which some names are free."""
+
+OPERATOR_RULES = (
+    ObjectRule(
+        "self.initialSeconds <= self.maxSeconds",
+        "restartPolicy.backoff.initialSeconds must not exceed restartPolicy.backoff.maxSeconds",
+        ("restartPolicy.backoff",),
+    ),
+    ObjectRule(
+        "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"
+        " !isQuantity(string(self.requests.cpu)) ||"
+        " quantity(string(self.requests.cpu)).compareTo(quantity(string(self.limits.cpu))) <= 0",
+        "resources.requests.cpu must not exceed resources.limits.cpu",
+        ("driver.resources", "executor.resources"),
+    ),
+    ObjectRule(
+        "!isQuantity(string(self.requests.ephemeral__dash__storage)) ||"
+        " !isQuantity(string(self.limits.ephemeral__dash__storage)) ||"
+        " quantity(string(self.requests.ephemeral__dash__storage))"
+        ".compareTo(quantity(string(self.limits.ephemeral__dash__storage))) <= 0",
+        "resources.requests.ephemeral-storage must not exceed resources.limits.ephemeral-storage",
+        ("driver.resources", "executor.resources"),
+    ),
+    ObjectRule(
+        f"!self.exists(e, {_IS_RESERVED})",
+        "the operator sets HOME, PYTHONPATH and names that begin with KAFKASPARK_, SPARK_, PYSPARK_ or"
+        " KUBERNETES_: give the variable another name",
+        ("driver.env", "executor.env"),
+    ),
+    ObjectRule(
+        f"!self.exists(e, has(e.value) && {is_secret('e.name')})",
+        "a variable with the name of a credential does not have its value here: put it into a Secret and use"
+        " valueFrom.secretKeyRef",
+        ("driver.env", "executor.env"),
+    ),
+    ObjectRule(
+        "has(self.value) != has(self.valueFrom)",
+        "an environment variable needs exactly one of value and valueFrom",
+        ("driver.env[]", "executor.env[]"),
+    ),
+    ObjectRule(
+        "has(self.secretKeyRef) != has(self.configMapKeyRef)",
+        "valueFrom needs exactly one of secretKeyRef and configMapKeyRef",
+        ("driver.env[].valueFrom", "executor.env[].valueFrom"),
+    ),
+    ObjectRule("self.all(k, k.startsWith('spark.'))", "names in sparkConf must begin with 'spark.'", _CONF),
+    ObjectRule(
+        f"!self.exists(k, {begins('k', DENIED_SPARK_PREFIXES)})",
+        "spark.kubernetes.*, spark.submit.*, spark.app.*, spark.jars*, spark.files* and spark.archives* are the"
+        " operator's: use the resource's fields, or put code into the image",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, {begins('k', (AUTHENTICATION,))})",
+        "Spark's ports always authenticate, with the attempt's own secret: remove spark.authenticate*;"
+        " spark.network.crypto.enabled: 'false' switches encryption off",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, k in {listed(DENIED_SPARK_SETTINGS)})",
+        "this Spark setting is the operator's: use memory, memoryOverhead, executor.instances, executor.cores or"
+        " parallelism",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, {begins('k', REFUSED_PREFIXES)})",
+        "settings of speculation, dynamic allocation, decommissioning, stages and Python workers are the protocol's:"
+        " remove them; set variables in executor.env instead of spark.executorEnv.*",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, k in {listed(_REFUSED_BY_NAME)})",
+        "this Spark setting is the protocol's: Spark could run a stage or a task twice, or replace the Python workers;"
+        " remove it",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, k in {listed(FIXED)})",
+        "this Spark setting is the checkpoint's: remove it; it decides the log and the state of the query, and the time"
+        " zone UTC",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, {is_secret('k')})",
+        "credentials do not belong in sparkConf: use driver.env or executor.env with valueFrom.secretKeyRef",
+        _CONF,
+    ),
+)

@@ -1,0 +1,132 @@
+"""The fields of ``spec`` that only the operator reads: the image, the pods, and the reaction to failures and requests.
+
+They describe themselves as those of :mod:`sparkapp.model.job.spec` do (``sparkapp.model.encoding.schema``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar
+
+from kafkasparkjob_operator.workload.pod_fields import ExecutorFields, PodFields
+from sparkapp.model.encoding.schema import Described, ObjectDefault, at, entries_of, items_of, part, text_of
+from sparkapp.model.job.forms import OBJECT
+
+
+class PullPolicy(StrEnum):
+    """The kubelet's, as a pod writes it."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class SuccessorPolicy(StrEnum):
+    """``spec.restartPolicy.successor``: when the next attempt's pods are made."""
+
+    AFTER_STOP = "AfterStop"
+    """When every pod of the previous attempt is gone."""
+    BEFORE_STOP = "BeforeStop"
+    """Before a running attempt is stopped for a change of the resource."""
+    STANDBY = "Standby"
+    """As BeforeStop, and a standby driver is always ready for an attempt that fails."""
+
+
+@part
+class RestartPolicy:
+    """The reaction to a failure or a change."""
+
+    OBJECTS: ClassVar[Mapping[str, Described]] = {
+        "backoff": Described("Delay before a restart. It grows with each consecutive failure.", ObjectDefault.SPELLED)
+    }
+
+    initial_seconds: int = at(
+        "Delay after the first failure, in seconds. After three restarts, attempts start at least 10"
+        " s after each other.",
+        default=1,
+        low=0,
+        high=86400,
+        path="backoff.initialSeconds",
+    )
+    max_seconds: int = at("Longest delay, in seconds.", default=300, low=1, high=86400, path="backoff.maxSeconds")
+    multiplier: int = at(
+        "Factor by which the delay grows from a failure to the next.",
+        default=2,
+        low=1,
+        high=10,
+        path="backoff.multiplier",
+    )
+    max_consecutive_failures: int = at(
+        "Number of consecutive failures after which the job stays Failed. 0 is no limit, except 6"
+        " for exceptions of the transform.",
+        default=0,
+        low=0,
+        high=10000,
+    )
+    reset_after_seconds: int = at(
+        "Age of an attempt, in seconds, at which the count of consecutive failures starts again at 0.",
+        default=600,
+        low=1,
+        high=604800,
+    )
+    successor: SuccessorPolicy = at(
+        "Start of the next attempt's pods. AfterStop creates them when the previous attempt's pods"
+        " are gone. BeforeStop creates them for a change of the resource while the previous attempt"
+        " still runs. That shortens the pause to seconds and needs room for both attempts. Standby"
+        " also keeps a standby driver with executors ready for a failure, which needs the room of a"
+        " second job. Jobs with checkpoint.stateVolume always use AfterStop.",
+        default=SuccessorPolicy.AFTER_STOP,
+    )
+
+
+@part
+class SecretReference:
+    """An entry of ``imagePullSecrets``."""
+
+    name: str = at("Name of the Secret.", form=OBJECT)
+
+
+@part
+class OperatorSpec:
+    """``spec`` without the fields of :class:`sparkapp.model.job.spec.JobSpec`."""
+
+    image: str = at(
+        "Image of driver and executors: the sparkapp image of the operator's release, or an image"
+        " that is built on it. By default the operator's default job image when the attempt starts.",
+        default="",
+        form=text_of(1, 512),
+    )
+    image_pull_policy: PullPolicy = at(
+        "Pull policy of the image, as in a pod. Always pulls at each start of a pod, IfNotPresent"
+        " only where the node has no copy, Never not at all.",
+        default=PullPolicy.IF_NOT_PRESENT,
+    )
+    image_pull_secrets: tuple[SecretReference, ...] = at(
+        "Secrets in the job's namespace with the credentials of the image's registry.",
+        default=(),
+        form=items_of(0, 8, keys=("name",)),
+    )
+    suspend: bool = at(
+        "Request to stop. True drains the job at a checkpoint and keeps it stopped. False resumes it"
+        " at that checkpoint.",
+        default=False,
+    )
+    restart_nonce: int = at(
+        "Request to restart. Each new value drains the job at a checkpoint and starts it again, also"
+        " from state Failed.",
+        default=0,
+        is_long=True,
+    )
+    restart_policy: RestartPolicy = at(
+        "Restarts after a failure of the driver. A failure that a restart cannot solve is not retried.",
+        default_factory=RestartPolicy,
+    )
+    driver: PodFields = at("Pod of the driver.", default_factory=PodFields)
+    executor: ExecutorFields = at("Pods of the executors.", default_factory=ExecutorFields)
+    spark_conf: Mapping[str, str] = at(
+        "Additional Spark settings, for instance spark.sql.shuffle.partitions.",
+        default_factory=dict,
+        form=entries_of(128),
+        each=text_of(0, 4096),
+    )

@@ -1,0 +1,77 @@
+"""The rules of ``spec.kafka`` and ``spec.source.schemaRegistry``: who the job is, and whom it trusts."""
+
+from __future__ import annotations
+
+from sparkapp.model.encoding.schema import ObjectRule
+
+ACCESS_RULES = (
+    ObjectRule(
+        "!has(self.authentication) || has(self.tls) || (self.authentication.type != 'tls' &&"
+        " self.authentication.allowInsecure)",
+        "kafka.authentication without kafka.tls would show credentials on the network: set kafka.tls, or"
+        " authentication.allowInsecure: true (never with type: tls)",
+        ("kafka",),
+    ),
+    ObjectRule(
+        "has(self.certificate) != has(self.pattern)",
+        "a trusted certificate has exactly one of certificate and pattern, for instance certificate: ca.crt",
+        (
+            "kafka.tls.trustedCertificates[]",
+            "kafka.authentication.tlsTrustedCertificates[]",
+            "source.schemaRegistry.tls.trustedCertificates[]",
+        ),
+    ),
+    ObjectRule(
+        "has(self.certificateAndKey) == (self.type == 'tls')",
+        "kafka.authentication.certificateAndKey is needed with type: tls, and only there",
+        ("kafka.authentication",),
+    ),
+    ObjectRule(
+        "has(self.username) == (self.type in ['plain', 'scram-sha-256', 'scram-sha-512']) &&"
+        " has(self.passwordSecret) == has(self.username)",
+        "kafka.authentication.username and passwordSecret are needed with types plain, scram-sha-256 and"
+        " scram-sha-512, and only there",
+        ("kafka.authentication",),
+    ),
+    ObjectRule(
+        "[has(self.clientSecret), has(self.accessToken), has(self.serviceAccountToken)].filter(x, x).size()"
+        " == (self.type == 'oauth' ? 1 : 0)",
+        "kafka.authentication with type: oauth takes exactly one of clientSecret, accessToken and"
+        " serviceAccountToken, and no other type does",
+        ("kafka.authentication",),
+    ),
+    ObjectRule(
+        "has(self.tokenEndpointUri) == has(self.clientSecret) && has(self.clientId) =="
+        " has(self.clientSecret) && (has(self.clientSecret) || !(has(self.scope) || has(self.audience) ||"
+        " has(self.tlsTrustedCertificates)))",
+        "kafka.authentication.tokenEndpointUri and clientId are needed with clientSecret; they, scope,"
+        " audience and tlsTrustedCertificates belong to it alone",
+        ("kafka.authentication",),
+    ),
+    ObjectRule(
+        "!has(self.tokenEndpointUri) || self.tokenEndpointUri.startsWith('https://') || self.allowInsecure",
+        "kafka.authentication.tokenEndpointUri without TLS would show the client's secret on the network:"
+        " use https://, or set allowInsecure: true",
+        ("kafka.authentication",),
+    ),
+    ObjectRule(
+        "!has(self.tls) || self.url.startsWith('https://')",
+        "source.schemaRegistry.tls needs a url that begins with https://; without TLS leave it out",
+        ("source.schemaRegistry",),
+    ),
+    ObjectRule(
+        "!has(self.authentication) || self.url.startsWith('https://') || (self.authentication.type != 'tls'"
+        " && self.authentication.allowInsecure)",
+        "source.schemaRegistry.authentication over http:// would show credentials on the network: set an"
+        " https:// url, or authentication.allowInsecure: true (never with type: tls)",
+        ("source.schemaRegistry",),
+    ),
+    ObjectRule(
+        "has(self.username) == (self.type == 'basic') && has(self.passwordSecret) == (self.type == 'basic')"
+        " && has(self.accessToken) == (self.type == 'bearer') && has(self.certificateAndKey) == (self.type"
+        " == 'tls')",
+        "source.schemaRegistry.authentication takes username and passwordSecret with type: basic,"
+        " accessToken with type: bearer, and certificateAndKey with type: tls",
+        ("source.schemaRegistry.authentication",),
+    ),
+)
