@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError
 
@@ -85,3 +85,8 @@ class Deliveries:
     code: int = 0
     text: str = ""
     record: RefusedRecord | None = None
+
+    def then(self, later: Deliveries) -> Deliveries:
+        """Both counts together."""
+        first = self if self.failed else later
+        return replace(first, acknowledged=self.acknowledged + later.acknowledged, failed=self.failed + later.failed)

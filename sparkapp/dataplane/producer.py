@@ -112,12 +112,15 @@ class CheckedProducer(ABC):
         """See :meth:`sparkapp.dataplane.interface.BatchProducer.flush`."""
         began = time.monotonic()
         deadline = began + timeout
+        deliveries = Deliveries(0, 0)
         while left := self._flush(max(0.0, min(SLICE, deadline - time.monotonic()))):
             self._not_yet("flushing")
-            if time.monotonic() >= deadline:
+            deliveries = deliveries.then(self._take_deliveries())
+            # Behind a record that failed, librdkafka holds the others of a transaction back until it is aborted.
+            if deliveries.failed or time.monotonic() >= deadline:
                 break
         self._unregistered = self._unregistered and left > 0
-        deliveries = self._take_deliveries()
+        deliveries = deliveries.then(self._take_deliveries())
         self._look_at_errors()
         self._errors.raise_fenced("flushing")
         self._raise_failed(deliveries, f"{deliveries.failed} records failed, up to {left} are left; the first failure")

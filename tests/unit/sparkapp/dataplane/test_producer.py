@@ -37,6 +37,8 @@ class Answers(CheckedProducer):
         self.ended = False
         self.rejoined = 0
         self.flushed: list[float] = []
+        self.left: list[int] = []
+        self.deliveries: list[Deliveries] = []
 
     def _answer(self, seconds: float) -> None:
         self.given.append(seconds)
@@ -69,10 +71,10 @@ class Answers(CheckedProducer):
     def _flush(self, seconds: float) -> int:
         assert not self.ended
         self.flushed.append(seconds)
-        return 0
+        return self.left.pop(0) if self.left else 0
 
     def _take_deliveries(self) -> Deliveries:
-        return Deliveries(0, 0)
+        return self.deliveries.pop(0) if self.deliveries else Deliveries(0, 0)
 
     def take_partitions(self) -> frozenset[TopicPartition]:
         return frozenset()
@@ -170,3 +172,20 @@ def test_a_client_whose_records_are_acknowledged_is_closed_at_once() -> None:
     producer.close()
     assert producer.ended
     assert len(producer.flushed) == 1
+
+
+def test_a_flush_waits_for_no_record_behind_one_that_failed() -> None:
+    """librdkafka holds the records of a transaction back behind a failure: a refusal was known after two minutes."""
+    producer = Answers()
+    producer.left = [7, 7]
+    producer.deliveries = [Deliveries(90, 0), Deliveries(2, 1, KafkaError.MSG_SIZE_TOO_LARGE, "too large")]
+    with pytest.raises(KafkaSparkJobError, match=r"1 records failed, up to 7 are left.*too large"):
+        producer.flush(120)
+    assert producer.flushed == [checked_producer.SLICE] * 2
+
+
+def test_a_flush_counts_the_records_of_all_its_slices() -> None:
+    producer = Answers()
+    producer.left = [1]
+    producer.deliveries = [Deliveries(90, 0), Deliveries(8, 0)]
+    assert producer.flush(SECONDS) == 98
