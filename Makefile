@@ -7,7 +7,8 @@ PY := $(VENV)/bin/python
 export PYTHONPATH := dev:$(PYTHONPATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup generate docs lint types contracts unit test integration e2e demo bench bench-peers lock \
+.PHONY: help fresh ready setup generate docs lint types contracts unit test test-all integration e2e demo bench \
+	bench-peers lock \
 	lock-debian class-list release-images images-twice images-test clean
 
 help: ## list the commands
@@ -85,9 +86,13 @@ e2e: fresh cluster-up images ## run the tests on the local cluster: crashes, res
 	$(PY) -m pytest tests/e2e -q -m e2e
 
 # Lint runs while the cluster starts.
-test: fresh ## run lint and all tests, with the local cluster
+test: fresh ## run lint and the tests of every commit, with the local cluster
 	@$(MAKE) --no-print-directory -j3 lint ready $(CLASSES)
-	$(PY) -m tests.streams
+	$(PY) -m tests.streams $(ARGS)
+
+test-all: ## run lint and every test: each cell, story and file on the cluster, and the images twice
+	@$(MAKE) --no-print-directory test ARGS=--all
+	@$(MAKE) --no-print-directory images-twice
 
 # The JVMs of tests start with a class archive, like those of the image.
 $(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py images/sparkapp/classes.list

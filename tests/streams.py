@@ -1,12 +1,15 @@
-"""``python -m tests.streams``: runs the tests of every commit, in parallel streams.
+"""``python -m tests.streams``: runs the tests of every commit, in parallel streams; with ``--all``, every test.
+
+A test with the mark ``thorough`` is not for every commit. ``docs/internals/tests.md`` says which tests have it.
 
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
 that change the operator. The first of the other streams run next to them as soon as one of the jobs' streams has ended.
 Other streams that wait more than they work start first, and those that work most are last: at the end no processor is
-idle. When a stream ends, the next stream starts. In the pipeline the cluster ends with its last test. Each stream
-writes ``artifacts/<stream>.log``. The program prints their progress with the failures so far, because a limit of
-time may end the run before its reports. It prints a stream's report when the stream has ended, and at the end the
-failures of all. The exit status is 0 if all streams passed.
+idle. When a stream ends, the next stream starts. In the pipeline the cluster ends with its last test.
+
+A stream writes ``artifacts/<stream>.log``, and ``artifacts/<stream>.costs`` with the cost of each test. The program
+prints their progress with the failures so far, because a limit of time may end the run before its reports. It prints
+a stream's report when the stream has ended, and at the end the failures of all. The exit status is 0 if all passed.
 """
 
 from __future__ import annotations
@@ -45,6 +48,9 @@ _CHATTER = re.compile(r"^%\d\|.*\|(FAIL|TERMINATE|GETPID)\|")
 """Lines that librdkafka logs when a broker ends before its clients."""
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 """A line of pytest's short summary."""
+_NO_TEST = 5
+"""pytest's exit status where no test was selected."""
+_COSTLIEST = 25
 
 
 @dataclass
@@ -54,6 +60,7 @@ class Stream:
     :param stage: starts when every stream of an earlier stage has ended.
     :param patient: needs neither broker nor cluster, and may run next to the cluster's tests.
     :param niceness: as of ``nice``. At 19 a stream next to four others would stand still for half a minute at a time.
+    :param is_every: with the tests that have the mark ``thorough``.
     """
 
     name: str
@@ -61,6 +68,7 @@ class Stream:
     stage: int = _LAST
     patient: bool = False
     niceness: int = 0
+    is_every: bool = True
     process: subprocess.Popen[bytes] | None = None
     cost: str = ""
     """After its end: the duration, and the CPU time with that of its child processes."""
@@ -70,12 +78,20 @@ class Stream:
         return ARTIFACTS / f"{self.name}.log"
 
     @property
+    def costs(self) -> Path:
+        """See :mod:`tests.support.costs`."""
+        return ARTIFACTS / f"{self.name}.costs"
+
+    @property
     def began(self) -> bool:
         return self.process is not None
 
     def start(self) -> None:
         self._began = time.monotonic()
-        command = ["nice", "-n", str(self.niceness), sys.executable, "-m", "pytest", "-q", "--durations=8", *self.what]
+        self.costs.unlink(missing_ok=True)
+        pytest = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.costs", f"--costs={self.costs}"]
+        selected = [] if self.is_every else ["-m", "not thorough"]
+        command = ["nice", "-n", str(self.niceness), *pytest, *selected, *self.what]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
 
@@ -87,7 +103,8 @@ class Stream:
             # Popen does not report the CPU time of the process.
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
-                self.process.returncode = os.waitstatus_to_exitcode(status)
+                code = os.waitstatus_to_exitcode(status)
+                self.process.returncode = 0 if code == _NO_TEST and not self.is_every else code
                 seconds = time.monotonic() - self._began
                 how = f", ended by signal {-self.process.returncode}" if self.process.returncode < 0 else ""
                 self.cost = f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU{how}"
@@ -115,14 +132,15 @@ class Stream:
         return found or [f"{self.name} ended with status {self.status}"]
 
 
-def streams() -> list[Stream]:
-    """Every test below ``tests``, once, but those of :data:`BY_HAND`."""
+def streams(*, is_every: bool) -> list[Stream]:
+    """Every test below ``tests``, once, but those of :data:`BY_HAND` and, unless ``is_every``, the thorough tests."""
     apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
-    protocol = _dealt("protocol", 4, files_below(_PROTOCOL))
-    engine = _dealt("engine", 3, files_below(_ENGINE), niceness=5)
-    parts = _dealt("parts", 2, files_below("tests/integration", apart))
-    return [
+    # A stream costs a start of pytest and of a broker: for less work there are fewer.
+    protocol = _dealt("protocol", 4 if is_every else 2, files_below(_PROTOCOL))
+    engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
+    parts = _dealt("parts", 2 if is_every else 1, files_below("tests/integration", apart))
+    found = [
         Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
         Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=_JOBS),
         Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=_OPERATOR),
@@ -133,16 +151,18 @@ def streams() -> list[Stream]:
         Stream("security", [_SECURITY]),
         Stream("faults", [_FAULTS]),
         Stream("conformance", ["tests/conformance"]),
-        engine[0],
-        engine[1],
+        *engine[:2],
         parts[0],
         protocol[1],
-        parts[1],
-        engine[2],
-        protocol[3],
+        *parts[1:],
+        *engine[2:],
+        *protocol[3:],
         Stream("dataplane", [_DATAPLANE]),
-        protocol[2],
+        *protocol[2:3],
     ]
+    for stream in found:
+        stream.is_every = is_every
+    return found
 
 
 def files_below(folder: str, apart: Sequence[str] = ()) -> list[str]:
@@ -179,7 +199,7 @@ def due(every: list[Stream]) -> list[Stream]:
 def main() -> int:
     """Runs all streams; 1 if a stream failed."""
     ARTIFACTS.mkdir(exist_ok=True)
-    every = streams()
+    every = streams(is_every="--all" in sys.argv[1:])
     reported: list[Stream] = []
     began = time.monotonic()
     printed = 0.0
@@ -198,9 +218,19 @@ def main() -> int:
             print(f"[{printed - began:5.0f} s] " + ", ".join(stream.progress for stream in every), flush=True)
             _print_failures(every)
     _print_failures(every)
+    print(costliest(every), flush=True)
     if down is not None:
         down.wait()
     return int(any(stream.status for stream in every))
+
+
+def costliest(every: Sequence[Stream]) -> str:
+    """The sum of the costs, and the tests that use the processors most: CPU seconds, seconds, name."""
+    costs = [line.split("\t") for one in every if one.costs.exists() for line in one.costs.read_text().splitlines()]
+    costs.sort(key=lambda cost: -float(cost[0]))
+    lines = [f"{float(cpu):8.1f} {float(seconds):8.1f}  {name}" for cpu, seconds, name in costs[:_COSTLIEST]]
+    total = sum(float(cost[0]) for cost in costs)
+    return "\n".join([f"\n== {len(costs)} tests, {total:.0f} s of CPU; the costliest, in s of CPU and s", *lines])
 
 
 def _print_failures(every: list[Stream]) -> None:
