@@ -61,7 +61,7 @@ _EXECUTORS_SECONDS = 30.0
 
 @dataclass(kw_only=True, eq=False)
 class Attempt:
-    """Made by :class:`sparkapp.spark.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
+    """Made by :class:`sparkapp.spark.wiring.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
 
     :param draining: set by the driver when a stop is asked for.
     :param watchdog: ends the attempt if it makes no progress.

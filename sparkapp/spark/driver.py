@@ -24,7 +24,7 @@ from sparkapp.spark.reporting.executor_pods import ExecutorPodsLog
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
-from sparkapp.spark.wiring import Wiring
+from sparkapp.spark.wiring.wiring import Wiring
 
 LOG = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,8 +21,8 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.pre_committed import PreCommitted
-from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
+from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
@@ -38,20 +39,15 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subta
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
 from sparkapp.model.job.client.config import cluster_config, consumer_config
-from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
-from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.lingering import walked_ids
 from sparkapp.sink.ending.log_scope import log_scope
-from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
-from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
-from sparkapp.spark.state import query_log
+from sparkapp.spark.wiring.start import Parts, group_evidence, start
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.commit_counter import CommitCounter
@@ -68,7 +64,13 @@ from tests.support.protocol.moments import (
     TasksLost,
 )
 from tests.support.protocol.tasks import Groups, Names, Task, Worker, Written, run_task, run_task_to, unwatched
-from tests.support.protocol.watched import WatchedClient, WatchedControl, WatchedGroup, WatchedStore
+from tests.support.protocol.watched import (
+    WatchedClient,
+    WatchedControl,
+    WatchedEvidence,
+    WatchedGroup,
+    WatchedStore,
+)
 
 _THAWED_SECONDS = 120
 _MOST_CHECKPOINTS = 50
@@ -141,7 +143,7 @@ class AttemptRun:
     names: Names = field(default_factory=Names)
     _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
-    _commits: CheckpointCommits | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
     _frozen: threading.Event = field(default_factory=threading.Event)
@@ -259,10 +261,7 @@ class AttemptRun:
 
     def close(self) -> None:
         """Ends the clients without a word about transactions."""
-        if self._retainer is not None:
-            self._retainer.close()
-        if self._commits is not None:
-            self._commits.close()
+        self._stack.close()
         for worker in self._workers:
             worker.end()
         for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
@@ -334,38 +333,28 @@ class AttemptRun:
 
     def _start(self) -> None:
         job = self.job
-        self._kafka_control = KafkaTransactionControl(job, self._client, self._config, self._claim)
-        self._control = WatchedControl(self._kafka_control, self._passed)
-        self.recovery = recovery = recover(
-            job, store=self._store, control=self._control, now=self.now(), retained=self.retained, engine=query_log,
-            cluster_id=self._cluster.cluster_id(), marks=KafkaGroupMarks(job, self._config, self._cluster),
+        control = KafkaTransactionControl(job, self._client, self._config, self._claim)
+        self._control = WatchedControl(control, self._passed)
+        parts = Parts(
+            store=self._store, retained=self.retained, control=self._control, ends=control.ends(), client=self._client,
+            cluster=self._cluster, config=self._config, now=self.now, warn=lambda *_: None,
+            evidence=WatchedEvidence(group_evidence(job, self._config), self._passed),
+            hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
-        self._retainer = CheckpointRetainer(
-            self.retained, job_uid=job.uid, retention=Retention(), latest=recovery.document.checkpoint_id,
-            tell=lambda *event: None,
-        )  # fmt: skip
-        self._enumerator = enumerator_of(job.spec, self._cluster, warn=lambda *_: None)
-        restored = recovery.document
-        self._enumerator.start(
-            None if recovery.first_start else restored.offsets, restored.stops or None, restored.topic_ids
-        )
-        self._coordinate(recovery)
+        group = WatchedGroup(self._group_offsets, self._passed)
+        started = start(job, parts, group=lambda: group, recovered=self._recovered, stack=self._stack)
+        self._retainer, self._enumerator = started.retainer, started.enumerator
+        self._coordinate(started.coordinator)
         self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
 
-    def _coordinate(self, recovery: Recovery) -> None:
-        """Makes the coordinator, and what is made of it."""
-        hook = self._step if self.stepwise else no_hook
-        self._commits = CheckpointCommits(
-            KafkaCommitter(self._client, None, describer=self._client), self._kafka_control.ends()
-        )
-        self._coordinator = CheckpointCoordinator(
-            self.job, store=self._store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(self._client),
-            commits=self._commits,
-            group_offsets=WatchedGroup(self._group_offsets, self._passed), now=self.now, hook=hook,
-        )  # fmt: skip
-        self._coordinator.begin(self._enumerator.unplanned(), topic_ids=self._enumerator.topic_ids)
+    def _recovered(self, recovery: Recovery) -> None:
+        self.recovery = recovery
+
+    def _coordinate(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> None:
+        """Makes what is made of the coordinator."""
+        assert isinstance(coordinator, CheckpointCoordinator)
+        self._coordinator = coordinator
 
     def _checkpoint(self, retry: bool, abreast: bool, ahead: Ahead | None) -> None:
         begun, self._begun = self._begun, None

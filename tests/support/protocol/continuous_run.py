@@ -15,7 +15,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.naming import pool_of_subtask
@@ -181,8 +182,8 @@ class ContinuousRun(AttemptRun):
         self._spark.start()
         super()._start()
 
-    def _coordinate(self, recovery: Recovery) -> None:
-        super()._coordinate(recovery)
+    def _coordinate(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> None:
+        super()._coordinate(coordinator)
         self._pipeline = CheckpointPipeline(
             self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
             completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks,

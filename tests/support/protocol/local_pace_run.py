@@ -11,12 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
 
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.reporting.liveness import StreamLiveness
@@ -24,7 +22,6 @@ from sparkapp.spark.tasks.flush import require_delivered
 from tests.support.protocol.continuous_run import ContinuousRun
 from tests.support.protocol.moments import Ahead, EngineStep, InstanceMoment, Killed, Loss, Place, Stop
 from tests.support.protocol.subtask_process import SubtaskProcess
-from tests.support.protocol.watched import WatchedEvidence
 
 _CHECKPOINT_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
@@ -140,16 +137,9 @@ class LocalPaceRun(ContinuousRun):
             raise Killed
         super()._passed(place)
 
-    def _coordinate(self, recovery: Recovery) -> None:
-        job = self.job
-        evidence = GroupOffsetsEvidence(
-            self._config, group_id=job.spec.source.group_id,
-            confirm_as=offsets_id(job.spec.sink.transactional_id_prefix),
-        )  # fmt: skip
-        self.coordinator = LocalCoordinator(
-            job, store=self._store, document=recovery.document, version=recovery.version,
-            evidence=WatchedEvidence(evidence, self._passed), now=self.now,
-        )  # fmt: skip
+    def _coordinate(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> None:
+        assert isinstance(coordinator, LocalCoordinator)
+        self.coordinator, job = coordinator, self.job
         unused: Any = None
         self._pace = LocalPace(
             job, server=self._server, enumerator=self._enumerator, coordinator=self.coordinator,

@@ -11,17 +11,14 @@ from functools import partial
 import pyarrow as pa
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
-from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.recovery.local_coordinator import LocalTotals
+from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.dataplane.interface import BatchProducer, GivenUp
-from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.spec import Job
@@ -30,7 +27,7 @@ from sparkapp.sink.delivery import producer_config
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
-from sparkapp.spark.state import query_log
+from sparkapp.spark.wiring.start import Parts, group_evidence, local_coordinator, recovery_of
 from tests.support.protocol.story import Story
 
 _SECONDS = 30.0
@@ -131,18 +128,16 @@ class LocalRun:
     def recover(self) -> Recovery:
         """As the driver does; the partitions of a first start begin at 0."""
         story, job = self._story, self.job
-        claim = Claim(story.store, job_uid=job.uid, attempt=job.attempt)
-        recovery = recover(
-            job, store=story.store, control=KafkaTransactionControl(job, self._client, self._config, claim),
-            now=story.now(), retained=story.retained, engine=query_log, cluster_id=self._cluster.cluster_id(),
-            marks=KafkaGroupMarks(job, self._config, self._cluster),
+        control = KafkaTransactionControl(
+            job, self._client, self._config, Claim(story.store, job_uid=job.uid, attempt=job.attempt)
+        )
+        parts = Parts(
+            store=story.store, retained=story.retained, control=control, ends=control.ends(), client=self._client,
+            cluster=self._cluster, config=self._config, evidence=group_evidence(job, self._config), now=story.now,
+            warn=lambda *_: None,
         )  # fmt: skip
-        prefix, group = job.spec.sink.transactional_id_prefix, job.spec.source.group_id
-        evidence = GroupOffsetsEvidence(self._config, group_id=group, confirm_as=offsets_id(prefix))
-        self.coordinator = LocalCoordinator(
-            job, store=story.store, document=recovery.document, version=recovery.version, evidence=evidence,
-            now=story.now,
-        )  # fmt: skip
+        recovery = recovery_of(job, parts)
+        self.coordinator = local_coordinator(job, parts, recovery)
         every = [TopicPartition(story.source, number) for number in range(story.partitions)]
         self.offsets = {partition: recovery.document.offsets.get(partition, 0) for partition in every}
         return recovery

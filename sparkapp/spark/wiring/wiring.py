@@ -8,34 +8,27 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
-from sparkapp.checkpoint.retained import CheckpointRetainer
+from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
-from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_security
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
-from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.committer import KafkaCommitter
-from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
-from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.formats.reader_schema import with_reader_schemas
 from sparkapp.source.group.member import KafkaGroupMember
 from sparkapp.source.group.membership import GroupMembership
@@ -53,8 +46,8 @@ from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watch
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
-from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_folder import query_folder
+from sparkapp.spark.wiring.start import Parts, group_evidence, start
 
 LOG = logging.getLogger(__name__)
 
@@ -117,33 +110,34 @@ class Wiring:
         for each in (client, sweeping):
             self._stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
-        commits = CheckpointCommits(KafkaCommitter(client, None, describer=client), control.ends())
-        self._stack.callback(commits.close)
-        self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
-        recovery = self._recover(control, cluster, config)
-        self._watchdog.enter("the start of the source", START_SECONDS)
+        parts = Parts(
+            store=self._environment.store, retained=self._environment.retained, control=control, ends=control.ends(),
+            client=client, cluster=cluster, config=config, evidence=group_evidence(job, config), now=now,
+            warn=self._reporter.warn,
+        )  # fmt: skip
         announcements = Announcements(job, self._reporter)
-        announcements.recovery(recovery)
-        folder = query_folder(
-            job, self._environment.folder, recovery.document, stateful_allowed=self._environment.stateful_allowed
+        folders: list[Path] = []
+
+        def recovered(recovery: Recovery) -> None:
+            self._progress.recovered(recovery)
+            self._watchdog.enter("the start of the source", START_SECONDS)
+            announcements.recovery(recovery)
+            allowed = self._environment.stateful_allowed
+            folders.append(query_folder(job, self._environment.folder, recovery.document, stateful_allowed=allowed))
+
+        self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
+        started = start(
+            job, parts, group=lambda: self._group(cluster, config, security), recovered=recovered, stack=self._stack
         )
-        retainer = self._retainer(recovery)
-        membership = self._membership(cluster, security)
-        enumerator = self._started_enumerator(cluster, membership, recovery)
-        group_offsets = membership if membership is not None else self._offset_committer(config)
-        coordinator = (
-            self._local_coordinator(recovery, config)
-            if job.spec.has_local_pace
-            else self._coordinator(recovery, enumerator, client, commits, group_offsets)
-        )
-        self._measure_lag(enumerator, coordinator.document)
-        self._sweep_orphans(control, coordinator)
+        self._measure_lag(started.enumerator, started.coordinator.document)
+        self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
-            session=session, folder=folder, function=function, claim=self._claim, control=control,
-            consumer=config, enumerator=enumerator, coordinator=coordinator, group_offsets=group_offsets,
-            retainer=retainer, reporter=self._reporter, progress=self._progress, announcements=announcements,
+            session=session, folder=folders[0], function=function, claim=self._claim, control=control,
+            consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
+            group_offsets=started.group_offsets, retainer=started.retainer, reporter=self._reporter,
+            progress=self._progress, announcements=announcements,
         )  # fmt: skip
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
@@ -172,59 +166,18 @@ class Wiring:
             )
             self._reporter.warn(DriverEvent.METRICS_UNAVAILABLE, message)
 
-    def _recover(
-        self, control: KafkaTransactionControl, cluster: KafkaClusterView, config: Mapping[str, str]
-    ) -> Recovery:
-        recovery = recover(
-            self._job, store=self._environment.store, control=control, now=now(), retained=self._environment.retained,
-            engine=query_log, cluster_id=cluster.cluster_id(), marks=KafkaGroupMarks(self._job, config, cluster),
-        )  # fmt: skip
-        LOG.info(
-            "recovered checkpoint %d: committed %d transactions of previous attempts, aborted %d",
-            recovery.document.checkpoint_id, recovery.committed, recovery.aborted,
-        )  # fmt: skip
-        self._progress.recovered(recovery)
-        return recovery
-
-    def _coordinator(
-        self,
-        recovery: Recovery,
-        enumerator: KafkaSourceEnumerator,
-        client: TransactionClient,
-        commits: CheckpointCommits,
-        group_offsets: OffsetCommitter | GroupMembership,
-    ) -> CheckpointCoordinator:
-        coordinator = CheckpointCoordinator(
-            self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
-            pre_commits=PreCommitCheck(client), commits=commits, group_offsets=group_offsets, now=now,
-        )  # fmt: skip
-        coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
-        return coordinator
-
-    def _local_coordinator(self, recovery: Recovery, config: Mapping[str, str]) -> LocalCoordinator:
-        source, prefix = self._job.spec.source, self._job.spec.sink.transactional_id_prefix
-        evidence = GroupOffsetsEvidence(config, group_id=source.group_id, confirm_as=offsets_id(prefix))
-        return LocalCoordinator(
-            self._job, store=self._environment.store, document=recovery.document, version=recovery.version,
-            evidence=evidence, now=now,
-        )  # fmt: skip
-
-    def _retainer(self, recovery: Recovery) -> CheckpointRetainer | None:
-        """Keeps earlier checkpoints; None for a member of a consumer group, whose offsets are the group's."""
+    def _group(
+        self, cluster: KafkaClusterView, config: Mapping[str, str], security: Mapping[str, str]
+    ) -> OffsetCommitter | GroupMembership:
+        """The membership of a job that the group assigns partitions to; else what commits the group's offsets."""
         if self._job.spec.source.group_membership.subscribes:
-            return None
-        retainer = CheckpointRetainer(
-            self._environment.retained, job_uid=self._job.uid, retention=self._job.spec.retention,
-            latest=recovery.document.checkpoint_id, tell=self._reporter.warn,
-        )  # fmt: skip
-        self._stack.callback(retainer.close)
-        return retainer
+            return self._membership(cluster, security)
+        committer = offset_committer(self._job, config, self._claim, self._progress)
+        self._stack.callback(committer.close)
+        return committer
 
-    def _membership(self, cluster: KafkaClusterView, security: Mapping[str, str]) -> GroupMembership | None:
-        """The consumer group that assigns partitions to the job; None if the job reads all of them."""
+    def _membership(self, cluster: KafkaClusterView, security: Mapping[str, str]) -> GroupMembership:
         source = self._job.spec.source
-        if not source.group_membership.subscribes:
-            return None
         membership = GroupMembership(
             cluster=cluster, callback=self._progress,
             initializer=starting_initializer(source.startup, warn=self._reporter.warn),
@@ -236,24 +189,6 @@ class Wiring:
         )
         self._stack.callback(member.close)
         return membership
-
-    def _started_enumerator(
-        self, cluster: KafkaClusterView, membership: GroupMembership | None, recovery: Recovery
-    ) -> KafkaSourceEnumerator:
-        enumerator = enumerator_of(self._job.spec, cluster, warn=self._reporter.warn, membership=membership)
-        restored = recovery.document
-        is_same_end = restored.stopping == self._job.spec.source.stopping.fingerprint
-        enumerator.start(
-            None if recovery.first_start else restored.offsets,
-            restored.stops if is_same_end else None,
-            restored.topic_ids,
-        )
-        return enumerator
-
-    def _offset_committer(self, config: Mapping[str, str]) -> OffsetCommitter:
-        committer = offset_committer(self._job, config, self._claim, self._progress)
-        self._stack.callback(committer.close)
-        return committer
 
     def _measure_lag(self, enumerator: KafkaSourceEnumerator, document: CheckpointDocument) -> None:
         starts = [f"{partition} at {offset}" for partition, offset in sorted(enumerator.offsets.items())]

@@ -1,0 +1,1 @@
+"""Builds an attempt: its checks, and the order of its start."""

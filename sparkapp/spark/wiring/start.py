@@ -1,0 +1,181 @@
+"""The order of a start behind its checks: recover, keep checkpoints, start the source, and begin to coordinate.
+
+Nothing here needs Spark. The stories of the protocol start their attempts here, too, with parts that they watch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.group_progress import GroupOffsets
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
+from sparkapp.checkpoint.recovery.recovery import Recovery, TransactionControl, recover
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
+from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
+from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.event_reason import DriverEvent
+from sparkapp.model.job.spec import Job
+from sparkapp.model.protocol import StepHook, no_hook
+from sparkapp.sink.checkpoint_commits import CheckpointCommits
+from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.ending.proven_ends import ProvenEnds
+from sparkapp.sink.pre_commit_check import PreCommitCheck
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
+from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
+from sparkapp.source.group.membership import GroupMembership
+from sparkapp.spark.state import query_log
+
+LOG = logging.getLogger(__name__)
+
+Warn = Callable[[DriverEvent, str], None]
+Group = TypeVar("Group", bound=GroupOffsets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What an attempt reaches the outside with.
+
+    :param store: the job's document. :param retained: its earlier checkpoints.
+    :param control: ends the transactions of previous attempts.
+    :param ends: proves the ends of this attempt's transactions.
+    :param client: asks coordinators about this attempt's transactions.
+    :param cluster: partitions and offsets. :param config: of the job's consumers.
+    :param evidence: the group's offsets, for a job of the local pace.
+    :param now: gives RFC 3339 times. :param warn: gets events.
+    :param hook: called at each step of a checkpoint.
+    """
+
+    store: CheckpointStore
+    retained: RetainedStore
+    control: TransactionControl
+    ends: ProvenEnds
+    client: TransactionClient
+    cluster: KafkaClusterView
+    config: Mapping[str, str]
+    evidence: Evidence
+    now: Callable[[], str]
+    warn: Warn
+    hook: StepHook = no_hook
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started(Generic[Group]):
+    """An attempt that may begin its first checkpoint.
+
+    :param retainer: keeps earlier checkpoints; None for members of a consumer group.
+    :param group_offsets: moves the group's offsets.
+    """
+
+    recovery: Recovery
+    retainer: CheckpointRetainer | None
+    enumerator: KafkaSourceEnumerator
+    coordinator: CheckpointCoordinator | LocalCoordinator
+    group_offsets: Group
+
+
+def start(
+    job: Job,
+    parts: Parts,
+    *,
+    group: Callable[[], Group],
+    recovered: Callable[[Recovery], None],
+    stack: ExitStack,
+) -> Started[Group]:
+    """Called once an attempt; produces no record.
+
+    :param group: makes what moves the group's offsets; for a member of the group its membership. Called when previous
+        attempts are fenced.
+    :param recovered: called as soon as the state is this attempt's.
+    :param stack: closes what the attempt leaves open.
+    :raises KafkaSparkJobError: why the attempt cannot start.
+    """
+    recovery = recovery_of(job, parts)
+    recovered(recovery)
+    retainer = _retainer(job, parts, recovery, stack)
+    group_offsets = group()
+    membership = group_offsets if isinstance(group_offsets, GroupMembership) else None
+    enumerator = enumerator_of(job.spec, parts.cluster, warn=parts.warn, membership=membership)
+    restored = recovery.document
+    is_same_end = restored.stopping == job.spec.source.stopping.fingerprint
+    enumerator.start(
+        None if recovery.first_start else restored.offsets,
+        restored.stops if is_same_end else None,
+        restored.topic_ids,
+    )
+    coordinator = (
+        local_coordinator(job, parts, recovery)
+        if job.spec.has_local_pace
+        else _coordinator(job, parts, recovery, enumerator, group_offsets=group_offsets, stack=stack)
+    )
+    return Started(
+        recovery=recovery, retainer=retainer, enumerator=enumerator, coordinator=coordinator,
+        group_offsets=group_offsets,
+    )  # fmt: skip
+
+
+def group_evidence(job: Job, config: Mapping[str, str]) -> GroupOffsetsEvidence:
+    """The group's offsets as a job of the local pace reads them."""
+    prefix = job.spec.sink.transactional_id_prefix
+    return GroupOffsetsEvidence(config, group_id=job.spec.source.group_id, confirm_as=offsets_id(prefix))
+
+
+def recovery_of(job: Job, parts: Parts) -> Recovery:
+    """See :func:`sparkapp.checkpoint.recovery.recovery.recover`."""
+    recovery = recover(
+        job, store=parts.store, control=parts.control, now=parts.now(), retained=parts.retained, engine=query_log,
+        cluster_id=parts.cluster.cluster_id(), marks=KafkaGroupMarks(job, parts.config, parts.cluster),
+    )  # fmt: skip
+    LOG.info(
+        "recovered checkpoint %d: committed %d transactions of previous attempts, aborted %d",
+        recovery.document.checkpoint_id, recovery.committed, recovery.aborted,
+    )  # fmt: skip
+    return recovery
+
+
+def local_coordinator(job: Job, parts: Parts, recovery: Recovery) -> LocalCoordinator:
+    """The coordinator of the local pace."""
+    return LocalCoordinator(
+        job, store=parts.store, document=recovery.document, version=recovery.version, evidence=parts.evidence,
+        now=parts.now,
+    )  # fmt: skip
+
+
+def _coordinator(
+    job: Job,
+    parts: Parts,
+    recovery: Recovery,
+    enumerator: KafkaSourceEnumerator,
+    *,
+    group_offsets: GroupOffsets,
+    stack: ExitStack,
+) -> CheckpointCoordinator:
+    commits = CheckpointCommits(KafkaCommitter(parts.client, None, describer=parts.client), parts.ends)
+    stack.callback(commits.close)
+    coordinator = CheckpointCoordinator(
+        job, store=parts.store, document=recovery.document, version=recovery.version,
+        pre_commits=PreCommitCheck(parts.client), commits=commits, group_offsets=group_offsets, now=parts.now,
+        hook=parts.hook,
+    )  # fmt: skip
+    coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)
+    return coordinator
+
+
+def _retainer(job: Job, parts: Parts, recovery: Recovery, stack: ExitStack) -> CheckpointRetainer | None:
+    # The offsets of a member are the group's, and no checkpoint goes back.
+    if job.spec.source.group_membership.subscribes:
+        return None
+    retainer = CheckpointRetainer(
+        parts.retained, job_uid=job.uid, retention=job.spec.retention, latest=recovery.document.checkpoint_id,
+        tell=parts.warn,
+    )  # fmt: skip
+    stack.callback(retainer.close)
+    return retainer
