@@ -7,9 +7,8 @@ PY := $(VENV)/bin/python
 export PYTHONPATH := dev:$(PYTHONPATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh ready setup generate docs lint types contracts unit test test-all integration e2e demo bench \
-	bench-peers lock \
-	lock-debian class-list release-images images-twice images-test clean
+.PHONY: help fresh ready setup generate docs lint types contracts unit test test-all integration e2e \
+	demo bench bench-peers lock lock-debian class-list release-images images-twice images-test clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
