@@ -46,11 +46,3 @@ def test_a_page_loads_nothing_from_another_host(site: Path) -> None:
         loaded = re.findall(r"<(?:script|img|iframe)[^>]*src=\"?([^\"\s>]+)", page.read_text(encoding="utf-8"))
         loaded += re.findall(r"<link[^>]*rel=\"?stylesheet[^>]*", page.read_text(encoding="utf-8"))
         assert not [name for name in loaded if "//" in name], page
-
-
-def test_the_index_of_decisions_names_each_one() -> None:
-    index = re.sub(r"\n  (?=\S)", " ", (DOCS / "adr" / "README.md").read_text(encoding="utf-8"))
-    named = re.findall(r"^- \[(\d+)\]\((\d{4}-[a-z0-9-]+\.md)\): (.+)$", index, re.M)
-    assert [name for _, name, _ in named] == sorted(file.name for file in (DOCS / "adr").glob("0*.md"))
-    for number, name, title in named:
-        assert (DOCS / "adr" / name).read_text(encoding="utf-8").startswith(f"# {number}. {title}\n"), name
