@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("sparkapp", "operator", "dev", "demo", "images")
 MAX_ENTRIES = 12
-MAX_LINES = 300
+MAX_LINES = 400
 SOURCES = frozenset({".py", ".pyi", ".c", ".h", ".go"})
 NOT_COUNTED = frozenset({"__init__.py", "py.typed", "__pycache__"})
 
@@ -44,7 +44,7 @@ def test_a_folder_holds_at_most_twelve_modules_and_folders(folder: str) -> None:
     assert len(entries) <= MAX_ENTRIES, f"{len(entries)} entries: {', '.join(entries)}"
 
 
-def test_a_file_has_at_most_three_hundred_lines() -> None:
+def test_a_file_has_at_most_four_hundred_lines() -> None:
     sources = [path for folder in folders() for path in folder.iterdir() if path.suffix in SOURCES]
     lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
     long = {name: length for name, length in lengths.items() if length > MAX_LINES}
