@@ -62,8 +62,9 @@ images-twice: setup ## build the images twice from nothing; fails where a bit di
 images-test: setup ## build the operator's image and a class archive twice: equal bits, and the bill of materials
 	$(PY) -m pytest tests/integration/images -q
 
-generate: setup ## write crds/ and docs/fields.md from the dataclasses of the resources
+generate: setup ## write what follows from the code: crds/, docs/fields.md and the tables of docs/reasons.md
 	@$(PY) -m resourceschema
+	@$(PY) -m reason_reference
 
 docs: setup ## render the documentation into artifacts/site; fails on a broken link
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict --site-dir artifacts/site

@@ -12,13 +12,14 @@ from kafkasparkjob_operator.kubernetes.port import Cluster, ClusterError, NotLea
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.event_bucket import DRIVER, EventBuckets
 from kafkasparkjob_operator.status.events import JobEvent, Published, event_manifest, event_name
+from kafkasparkjob_operator.status.reasons import JobReason
 
 LOG = logging.getLogger(__name__)
 
 EVENT_SECONDS = 1.0
 """Time limit for all events of a reconcile; the status is written after that."""
 FLOOD = JobEvent(
-    occurrence="flood", reason="EventsThrottled", warning=True,
+    occurrence="flood", reason=JobReason.EVENTS_THROTTLED, warning=True,
     message=f"events of this job are dropped: it has more than {DRIVER.burst} events and one each"
     f" {DRIVER.refill_seconds / 60:.0f} minutes; the metric kafkaspark_operator_events_throttled_total counts them",
 )  # fmt: skip

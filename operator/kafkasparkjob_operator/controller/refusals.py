@@ -12,10 +12,11 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands, names
 
-TAKEN = {"ConfigMap": "ConfigMapNameTaken", "Pod": "PodNameTaken"}
+TAKEN = {"ConfigMap": JobReason.CONFIG_MAP_NAME_TAKEN, "Pod": JobReason.POD_NAME_TAKEN}
 """The reason of the status, by the kind of the foreign object."""
 UNREPORTED_FAILURES = 1
 """Consecutive failures of requests before status and events report them: a quorum may be lost for a moment."""
@@ -24,7 +25,7 @@ UNREPORTED_FAILURES = 1
 class ObjectAwaitsCollection(ClusterError):
     """An object of a deleted job of the same name still exists; Kubernetes is about to collect it."""
 
-    reason = "AwaitingCollection"
+    reason = JobReason.AWAITING_COLLECTION
 
 
 class SecretExists(ClusterError):
@@ -94,9 +95,9 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
     """
     text, remedy = error.message, ""
     if isinstance(error, ObjectRefused):  # a quota, a policy, a webhook, a missing permission
-        reason = "StartRefused"
+        reason = JobReason.START_REFUSED
         if "exceeded quota" in text:
-            reason = "QuotaExceeded"
+            reason = JobReason.QUOTA_EXCEEDED
             look = f"kubectl describe quota -n {job.identity.namespace}"
             remedy = f"Raise the quota, or lower what the job asks for: {look}"
         text = f"Kubernetes refused an object of the next attempt: {text}"
@@ -105,7 +106,7 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
     elif isinstance(error, ObjectAwaitsCollection):
         reason = error.reason
     else:  # the job is not the cause
-        reason = "StartFailed"
+        reason = JobReason.START_FAILED
         text = f"Kubernetes failed to create an object of the next attempt; the operator retries: {text}"
     draft = StatusDraft(job, now)
     attempt = draft.section("attempt").get("id", 0)
@@ -120,7 +121,9 @@ def refused_hold(message: str) -> JobEvent:
     """Event for a resource without the operator's finalizer: the operator lacks the right."""
     text = f"the deletion of this job will not wait for its transactions: {message}"
     remedy = "Upgrade the chart to this release, which grants the right"
-    return JobEvent(occurrence="hold-refused", reason="FinalizerRefused", message=text, remedy=remedy, warning=True)
+    return JobEvent(
+        occurrence="hold-refused", reason=JobReason.FINALIZER_REFUSED, message=text, remedy=remedy, warning=True
+    )
 
 
 def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEvent:
@@ -132,14 +135,14 @@ def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEve
         f" {names.ANNOTATION_PARALLELISM}={action.parallelism} --overwrite --dry-run=server"
     )
     occurrence = f"rescale-refused/{job.generation}/{attempt}"
-    return JobEvent(occurrence=occurrence, reason="RescaleRefused", message=text, warning=True)
+    return JobEvent(occurrence=occurrence, reason=JobReason.RESCALE_REFUSED, message=text, warning=True)
 
 
 def refused_standby(job: JobResource, message: str) -> JobEvent:
     """Event for a standby driver that could not be created: a change of the resource does not wait for it."""
     attempt = recorded_number(job)
     return JobEvent(
-        occurrence=f"successor-refused/{job.generation}/{attempt}", reason="SuccessorRefused",
+        occurrence=f"successor-refused/{job.generation}/{attempt}", reason=JobReason.SUCCESSOR_REFUSED,
         message=f"attempt {attempt} has no standby, because none could be created: {message}", warning=True,
     )  # fmt: skip
 
@@ -147,4 +150,4 @@ def refused_standby(job: JobResource, message: str) -> JobEvent:
 def started_standby(action: StartAttempt) -> JobEvent:
     """Event for a standby driver that exists from now on."""
     message = f"attempt {action.attempt} starts as a standby and waits for its activation"
-    return JobEvent(occurrence=f"successor/{action.attempt}", reason="SuccessorStarted", message=message)
+    return JobEvent(occurrence=f"successor/{action.attempt}", reason=JobReason.SUCCESSOR_STARTED, message=message)

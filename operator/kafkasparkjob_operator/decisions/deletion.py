@@ -43,7 +43,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import JobEvent
-from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model import names
@@ -118,7 +118,9 @@ def left_open(job: JobResource, why: str) -> JobEvent:
         f"Abort them: python3 -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
         f" --prefix {shlex.quote(prefix)} --yes"
     )
-    return JobEvent(occurrence="left-open", reason="TransactionsLeftOpen", message=message, remedy=remedy, warning=True)
+    return JobEvent(
+        occurrence="left-open", reason=JobReason.TRANSACTIONS_LEFT_OPEN, message=message, remedy=remedy, warning=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +179,7 @@ class _Deletion:
         self.draft.section("attempt")["stopReason"] = str(StopReason.DELETE)
         self._delete(driver)
         message = "the driver drains at a checkpoint: the resource is being deleted"
-        self.draft.event(f"stop/{self.attempt}/{StopReason.DELETE}", "Deleting", message)
+        self.draft.event(f"stop/{self.attempt}/{StopReason.DELETE}", JobReason.DELETING, message)
         return self._wait("Draining", message, seconds=seconds)
 
     def _settle(self, seconds: float) -> Plan:
@@ -280,7 +282,9 @@ class _Deletion:
             events = [*events, left_open(self.job, why)]
         elif self.settles:
             message = f"attempt {self.attempt} has settled the transactions of the deleted job"
-            settled = JobEvent(occurrence=f"settled/{self.attempt}", reason="TransactionsSettled", message=message)
+            settled = JobEvent(
+                occurrence=f"settled/{self.attempt}", reason=JobReason.TRANSACTIONS_SETTLED, message=message
+            )
             events = [*events, settled]
         return Plan(actions=(ReleaseResource(),), status=self.job.status, events=tuple(events))
 

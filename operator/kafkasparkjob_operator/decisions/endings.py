@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.reasons import JobReason
 from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -99,19 +99,19 @@ def ending_of(
     if drained and document is not None and document.finished:
         return Ending(
             outcome=EndingKind.FINISHED,
-            reason="Finished",
+            reason=JobReason.FINISHED,
             message=f"read to its end; checkpoint {document.checkpoint_id} is the last",
         )
     if driver is None:
         if drained and document is not None:
             return Ending(
                 outcome=EndingKind.DRAINED,
-                reason="Drained",
+                reason=JobReason.DRAINED,
                 message=f"stopped after checkpoint {document.checkpoint_id}",
             )
         return Ending(
             outcome=EndingKind.MISSING,
-            reason="DriverMissing",
+            reason=JobReason.DRIVER_MISSING,
             message=f"the driver pod of attempt {attempt} was deleted before it reported why it stopped",
             remedy=f"find out why it was deleted: {EVENTS}",
         )
@@ -119,7 +119,7 @@ def ending_of(
     if termination is not None and termination.outcome is report.AttemptOutcome.FAILED:
         return Ending(
             outcome=EndingKind.FAILED,
-            reason=termination.reason or "DriverFailed",
+            reason=termination.reason or JobReason.DRIVER_FAILED,
             message=termination.message,
             remedy=termination.remedy,
             fatal=termination.fatal,
@@ -137,7 +137,7 @@ def silent_ending(attempt: int) -> Ending:
     """The operator has ended an attempt whose driver no longer sent reports."""
     return Ending(
         outcome=EndingKind.KILLED,
-        reason=str(StopReason.HEARTBEAT_TIMEOUT),
+        reason=JobReason.HEARTBEAT_TIMEOUT,
         message=f"the operator ended attempt {attempt}: its driver no longer sent reports",
         remedy=f"check its node: kubectl get nodes; and its events: {EVENTS}",
     )
@@ -172,19 +172,19 @@ def with_restart(ending: Ending, job: JobKey) -> Ending:
 def _drained(termination: report.Termination | None) -> Ending:
     message = termination.message if termination is not None else "stopped after its last checkpoint"
     rotated = termination is not None and termination.reason == report.CREDENTIALS_CHANGED
-    reason = report.CREDENTIALS_CHANGED if rotated else "Drained"
+    reason = report.CREDENTIALS_CHANGED if rotated else JobReason.DRAINED
     return Ending(outcome=EndingKind.DRAINED, reason=reason, message=message)
 
 
 def _not_recovered(attempt: int) -> Ending:
     message = f"the driver was stopped, and the state does not say that attempt {attempt} had recovered"
-    return Ending(outcome=EndingKind.KILLED, reason="NotRecovered", message=message)
+    return Ending(outcome=EndingKind.KILLED, reason=JobReason.NOT_RECOVERED, message=message)
 
 
 def _without_termination(driver: PodView) -> Ending:
-    reason = driver.stopped_reason or "DriverFailed"
+    reason = driver.stopped_reason or JobReason.DRIVER_FAILED
     code = "" if driver.exit_code is None else f" with exit status {driver.exit_code}"
-    if reason == "OOMKilled":
+    if reason == JobReason.OOM_KILLED:
         return Ending(
             outcome=EndingKind.KILLED,
             reason=reason,
@@ -195,14 +195,14 @@ def _without_termination(driver: PodView) -> Ending:
         code = f" by signal {driver.exit_code - _SIGNALLED}"
         return Ending(
             outcome=EndingKind.KILLED,
-            reason="DriverKilled",
+            reason=JobReason.DRIVER_KILLED,
             message=f"the driver was killed{code} and left no termination message",
             remedy=f"find out what killed it: {EVENTS}",
         )
     if reason in {"Error", "Completed"}:
         return Ending(
             outcome=EndingKind.KILLED,
-            reason="DriverFailed",
+            reason=JobReason.DRIVER_FAILED,
             message=f"the driver ended{code} and left no termination message",
         )
     detail = f": {driver.stopped_message}" if driver.stopped_message else ""

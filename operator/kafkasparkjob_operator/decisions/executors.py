@@ -10,12 +10,13 @@ from kafkasparkjob_operator.decisions.plan import NumberFailure
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from sparkapp.model.report import Report
 
 GRACE_SECONDS = 30.0
 """Spark replaces a lost executor. A job without any executor for this time reads nothing."""
-PENDING = "ExecutorsPending"
+PENDING = JobReason.EXECUTORS_PENDING
 """Reason of an attempt with fewer executors than it asks for, where the cause is known or no executor runs."""
 MAX_FAILURE_EVENTS = 20
 """Events of an attempt. Executors that fail at once are replaced every few seconds."""
@@ -142,7 +143,7 @@ def _tell_failures(draft: StatusDraft, executors: Sequence[PodView]) -> tuple[Nu
             message = _failure(pod)
             if number == MAX_FAILURE_EVENTS:
                 message += "; status.executors.failed counts further failures of this attempt"
-            draft.event(f"executor/{pod.uid}", "ExecutorFailed", message, warning=True)
+            draft.event(f"executor/{pod.uid}", JobReason.EXECUTOR_FAILED, message, warning=True)
     if count:
         section["failed"] = count
     return tuple(numbered)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands
 
@@ -46,7 +47,7 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
         draft.set_state(state, reason=str(job.status.get("reason", "")), message=f"{message}; {SCALE}")
     draft.event(
         f"scaled/{job.generation}",
-        "ScaleIgnored",
+        JobReason.SCALE_IGNORED,
         f"the job is {job.status['state']}: {SCALE}; start it: {commands.restart(*job.identity.key)}",
     )
 

@@ -22,7 +22,7 @@ from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import StartReason, StopReason
+from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
 from sparkapp.model import errors
@@ -65,7 +65,9 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
         document = live.state.document
         began = document is not None and document.attempt >= number
         if began and ending.outcome is not EndingKind.DRAINED:
-            draft.event(f"end/{number}", "NotDrained", f"attempt {number} did not drain: {ending.text}", warning=True)
+            draft.event(
+                f"end/{number}", JobReason.NOT_DRAINED, f"attempt {number} did not drain: {ending.text}", warning=True
+            )
         return
     if ending.outcome is EndingKind.DRAINED and attempt.get("startReason") == StartReason.DELETED:
         return  # its only task is done
@@ -121,7 +123,7 @@ def _drained_unasked(draft: StatusDraft, observation: Observation, ending: Endin
     restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
     cause = "because the Secrets of spec.kafka have new content" if rotated else "although the operator did not stop it"
     message = f"attempt {number} drained {cause}; the next attempt starts in {delay} s"
-    draft.event(f"end/{number}", "RestartScheduled", message)
+    draft.event(f"end/{number}", JobReason.RESTART_SCHEDULED, message)
     draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
 
 
@@ -157,14 +159,14 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
     elif exhausted:
         restarts.pop("nextRetryTime", None)
         message = f"restart limit reached: {failures} consecutive failures; the last failure: {ending.text}"
-        draft.event(f"limit/{number}", "RestartLimitReached", message, warning=True)
-        draft.set_state(JobState.FAILED, reason="RestartLimitReached", message=message)
+        draft.event(f"limit/{number}", JobReason.RESTART_LIMIT_REACHED, message, warning=True)
+        draft.set_state(JobState.FAILED, reason=JobReason.RESTART_LIMIT_REACHED, message=message)
     else:
         delay = _floor(draft, backoff_seconds(policy, failures))
         restarts["total"] = restarts.get("total", 0) + 1
         restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
         message = f"attempt {number} failed: {ending.text}; the next attempt starts in {delay} s"
-        draft.event(f"retry/{number}", "RestartScheduled", f"the next attempt starts in {delay} s")
+        draft.event(f"retry/{number}", JobReason.RESTART_SCHEDULED, f"the next attempt starts in {delay} s")
         draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
 
 

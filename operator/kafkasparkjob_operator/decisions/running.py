@@ -26,7 +26,7 @@ from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
-from kafkasparkjob_operator.status.reasons import StartReason, StopReason
+from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
@@ -91,7 +91,7 @@ def relay_events(draft: StatusDraft, report: Report) -> None:
 
 def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey) -> None:
     """Writes why the pod does not run yet, with an event where Kubernetes names a cause."""
-    reason = driver.waiting_reason or "DriverPending"
+    reason = driver.waiting_reason or JobReason.DRIVER_PENDING
     message = (
         f"the driver pod {driver.name} waits to be scheduled and started; if this lasts, look for a missing ConfigMap"
         f" or Secret: kubectl describe pod {driver.name} -n {job.namespace}"
@@ -120,14 +120,14 @@ def show_report(
     missing = missing_executors(draft, executors, report)
     tell_refusal(draft, driver, missing)
     if report is None or report.state in {DriverState.STARTING, DriverState.RECOVERING}:
-        reason, message = "DriverStarting", "the driver checks Kafka and the code, and starts Spark"
+        reason, message = JobReason.DRIVER_STARTING, "the driver checks Kafka and the code, and starts Spark"
         if report is not None and report.state is DriverState.RECOVERING:
-            reason, message = "Recovering", "the driver settles the transactions of previous attempts"
+            reason, message = JobReason.RECOVERING, "the driver settles the transactions of previous attempts"
         reason = PENDING if missing.refused else reason
         draft.set_starting(_starting_state(draft), reason=reason, message=message + missing.cause)
     elif report.state is DriverState.DRAINING:
         draft.set_state(
-            JobState.RUNNING, reason="Draining", message="the driver is stopping and finishes its checkpoint"
+            JobState.RUNNING, reason=JobReason.DRAINING, message="the driver is stopping and finishes its checkpoint"
         )
     else:
         _show_running(draft, driver, missing, job=job, current=current)
@@ -137,12 +137,18 @@ def _show_running(draft: StatusDraft, driver: PodView, missing: Missing, *, job:
     message = f"attempt {driver.attempt} runs{missing.cause}"
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
     pending = without_executors(draft, driver, missing, job)
-    if draft.previous_state == JobState.RESCALING and not any(event.reason == "Rescaled" for event in draft.events):
-        draft.event(f"rescaled/{driver.attempt}", "Rescaled", f"the job runs with parallelism {draft.parallelism}")
+    if draft.previous_state == JobState.RESCALING and not any(
+        event.reason == JobReason.RESCALED for event in draft.events
+    ):
+        draft.event(
+            f"rescaled/{driver.attempt}", JobReason.RESCALED, f"the job runs with parallelism {draft.parallelism}"
+        )
     if current and pending:
         draft.set_state(JobState.RUNNING, reason=PENDING, message=pending)
     elif current:
-        draft.set_state(JobState.RUNNING, reason=PENDING if missing.cause else "Running", message=message, ready=True)
+        draft.set_state(
+            JobState.RUNNING, reason=PENDING if missing.cause else JobReason.RUNNING, message=message, ready=True
+        )
     else:
         draft.set_state(
             JobState.RUNNING,
@@ -163,10 +169,10 @@ def show_stopping(draft: StatusDraft, driver: PodView, *, suspend: bool) -> None
         attempt.setdefault("stopReason", str(StopReason.SUSPEND))
         if draft.state != JobState.SUSPENDING:
             message += "; no attempt follows: spec.suspend is true"
-            draft.set_state(JobState.SUSPENDING, reason="Suspending", message=message)
+            draft.set_state(JobState.SUSPENDING, reason=JobReason.SUSPENDING, message=message)
     elif why or draft.state == JobState.SUSPENDING:
         message += "; the next attempt follows"
-        draft.set_state(JobState.RESTARTING, reason="DriverStopping", message=message)
+        draft.set_state(JobState.RESTARTING, reason=JobReason.DRIVER_STOPPING, message=message)
 
 
 def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> None:
@@ -178,8 +184,10 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
             f"pod {pod.name} on node {pod.node or '?'} has been terminating for too long; the next attempt starts after"
             f" it is gone. If the node is lost: kubectl delete pod {pod.name} -n {job.namespace} --force"
         )
-        draft.event(f"slow/{pod.uid}", "PodNotTerminating", message, warning=True)
-        draft.set_state(JobState(draft.state or JobState.RESTARTING), reason="PodNotTerminating", message=message)
+        draft.event(f"slow/{pod.uid}", JobReason.POD_NOT_TERMINATING, message, warning=True)
+        draft.set_state(
+            JobState(draft.state or JobState.RESTARTING), reason=JobReason.POD_NOT_TERMINATING, message=message
+        )
         return
 
 
@@ -253,7 +261,9 @@ def judge_checkpoints(
             )
             message = f"{what}: {report.lag_records} records wait; read the driver's log: {log_of(job, report.attempt)}"
             draft.condition(kind, ConditionStatus.FALSE, reason="CheckpointStalled", message=message)
-            draft.event(f"stalled/{report.attempt}/{report.checkpoint_id}", "CheckpointStalled", message, warning=True)
+            draft.event(
+                f"stalled/{report.attempt}/{report.checkpoint_id}", JobReason.CHECKPOINT_STALLED, message, warning=True
+            )
             return None
         draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
         return left

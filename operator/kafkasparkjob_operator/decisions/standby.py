@@ -23,6 +23,7 @@ from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
@@ -38,7 +39,7 @@ STANDBY_AFTER_SECONDS = 20
 """From an attempt's start to the start of its standby, which must not take the CPU that catching up needs."""
 STANDBY_AGAIN_SECONDS = 300
 """From the start of a standby that ended by itself to the start of its replacement; as long after two failed tries."""
-PREPARING = "PreparingSuccessor"
+PREPARING = JobReason.PREPARING_SUCCESSOR
 """``status.reason`` of a job whose attempt runs until a standby driver for a changed resource is prepared."""
 
 

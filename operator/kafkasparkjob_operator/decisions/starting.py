@@ -38,7 +38,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import StartReason
+from kafkasparkjob_operator.status.reasons import JobReason, StartReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, RestartPolicy
 from sparkapp.model import names
@@ -136,12 +136,12 @@ def _suspended(draft: StatusDraft, observation: Observation, live: Live, desired
     left = left_by(outcome, attempt=number, job=job.key, sink=sink)
     command = f'kubectl patch ksj {job.name} -n {job.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
     message = "; ".join(filter(None, ("nothing runs: spec.suspend is true", left, f"resume the job: {command}")))
-    draft.set_state(JobState.SUSPENDED, reason="Suspended", message=message)
+    draft.set_state(JobState.SUSPENDED, reason=JobReason.SUSPENDED, message=message)
     if draft.previous_state != JobState.SUSPENDED:
         message = (
             f"the job stopped after attempt {number}" if number else "the job was not started: spec.suspend is true"
         )
-        draft.event(f"suspended/{number}/{observation.job.generation}", "Suspended", message)
+        draft.event(f"suspended/{number}/{observation.job.generation}", JobReason.SUSPENDED, message)
     return Decision(ready=True)
 
 
@@ -171,13 +171,13 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     tried = draft.section("attempt").get("generation") == generation
     if tried and draft.section("attempt").get("outcome") == EndingKind.FINISHED:
         message = f"the job has read to its end; change spec.source.stopping to start it again; {SCALE}"
-        draft.set_state(JobState.FINISHED, reason="Finished", message=message)
+        draft.set_state(JobState.FINISHED, reason=JobReason.FINISHED, message=message)
         draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason="Finished", message=message)
         return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:
         if draft.state != JobState.FAILED:
             text = "; ".join(filter(None, (failure.get("message"), failure.get("remedy"))))
-            draft.set_state(JobState.FAILED, reason=str(failure.get("reason") or "Failed"), message=text)
+            draft.set_state(JobState.FAILED, reason=str(failure.get("reason") or JobReason.FAILED), message=text)
         return Decision(look_again_after=LOOK_AT_STATE_AGAIN if STATE_DIGEST in failure else None)
     retry = parse_time(draft.section("restarts").get("nextRetryTime"))
     if tried and retry is not None:
@@ -267,7 +267,7 @@ def submit(
     show_start(draft, number, reason)
     show_spec(draft, desired)
     how = "was started" if standby is None else "was activated"
-    draft.set_starting(_STATE_OF[reason], reason="Submitted", message=f"attempt {number} {how}: pod {pod}")
+    draft.set_starting(_STATE_OF[reason], reason=JobReason.SUBMITTED, message=f"attempt {number} {how}: pod {pod}")
     return tuple(actions)
 
 
@@ -275,10 +275,10 @@ def _announce(
     draft: StatusDraft, number: int, reason: StartReason, desired: DesiredJob, standby: PodView | None
 ) -> None:
     if reason is StartReason.RESUMED:
-        draft.event(f"resumed/{number}", "Resumed", f"the job resumes with attempt {number}")
+        draft.event(f"resumed/{number}", JobReason.RESUMED, f"the job resumes with attempt {number}")
     draft.event(
         f"start/{number}",
-        "Submitted" if standby is None else "TurnGiven",
+        JobReason.SUBMITTED if standby is None else JobReason.TURN_GIVEN,
         f"attempt {number} starts ({reason}): parallelism {desired.spec.parallelism},"
         f" {desired.workload.executor_instances} executor(s), image {desired.workload.image}",
     )

@@ -39,7 +39,7 @@ from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_pre
 from kafkasparkjob_operator.decisions.starting import decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
@@ -170,14 +170,14 @@ class _Planner:
         if self.suspend:
             self._delete(self.standbys.pods)
             self._stop(
-                driver, StopReason.SUSPEND, JobState.SUSPENDING, "Suspending",
+                driver, StopReason.SUSPEND, JobState.SUSPENDING, JobReason.SUSPENDING,
                 "the driver drains at a checkpoint: spec.suspend is true",
             )  # fmt: skip
             return True
         changed = changed_code(self.draft, self.observation, driver.code)
         if changed:
             self._delete(self.standbys.pods)
-            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "CodeChanged", changed)
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
             return True
         attempt = self.draft.section("attempt")
         if self.desired is None or attempt.get("generation") == self.job.generation:
@@ -195,10 +195,10 @@ class _Planner:
         before, after = self.draft.parallelism, self.desired.spec.parallelism
         if before and before != after:
             message = f"the driver drains at a checkpoint: parallelism changes from {before} to {after}"
-            self._stop(driver, StopReason.RESCALE, JobState.RESCALING, "RescaleStarted", message)
+            self._stop(driver, StopReason.RESCALE, JobState.RESCALING, JobReason.RESCALE_STARTED, message)
         else:
             message = f"the driver drains at a checkpoint: the spec has changed (generation {self.job.generation})"
-            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, "SpecChanged", message)
+            self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.SPEC_CHANGED, message)
         return True
 
     def _prepares(self, driver: PodView) -> bool:
@@ -280,7 +280,7 @@ class _Planner:
         if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
             state = state_while_pods_go(self.draft, self.attempt)
             message = f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}"
-            self.draft.set_starting(state, reason="WaitingForPods", message=message)
+            self.draft.set_starting(state, reason=JobReason.WAITING_FOR_PODS, message=message)
         self._warn_if_slow(pods)
 
     def _warn_if_slow(self, pods: list[PodView]) -> None:

@@ -70,7 +70,7 @@ def with_condition(
         "lastTransitionTime": (
             format_time(now) if changed or previous is None else previous.get("lastTransitionTime") or format_time(now)
         ),
-        "reason": reason,
+        "reason": str(reason),
         "message": message[:MAX_MESSAGE],
     }
     if previous is None:

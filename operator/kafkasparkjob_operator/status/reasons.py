@@ -1,8 +1,10 @@
-"""Reasons for the start and the stop of attempts, as the status shows them."""
+"""The operator's reasons: of starts and stops of attempts, of states, and of events."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from sparkapp.model.event_reason import ExplainedReason
 
 
 class StopReason(StrEnum):
@@ -27,3 +29,227 @@ class StartReason(StrEnum):
     RESTARTED = "Restarted"
     DELETED = "Deleted"
     """To settle the transactions of a job that is being deleted."""
+
+
+class JobReason(ExplainedReason):
+    """``status.reason`` and the reasons of the operator's events, next to those of the driver's errors."""
+
+    AWAITING_COLLECTION = (
+        "AwaitingCollection",
+        "An object of a deleted job of the same name still exists. Kubernetes usually deletes it within seconds.",
+        "If it stays, use the command of the message, which deletes it.",
+    )
+    CHECKPOINT_STALLED = (
+        "CheckpointStalled",
+        "No checkpoint has completed for much longer than the interval, and records wait.",
+        "Read the driver's log by the command of the message.",
+    )
+    CODE_CHANGED = (
+        "CodeChanged",
+        "The ConfigMap with the transform's modules has other content. The driver drains, and the next attempt has the"
+        " new modules.",
+    )
+    CONFIG_MAP_NAME_TAKEN = (
+        "ConfigMapNameTaken",
+        "A ConfigMap that the operator did not create has a name of the next attempt. The operator tries the next"
+        " number at once.",
+        "Delete it: `kubectl delete configmap NAME -n NAMESPACE`.",
+    )
+    DELETING = (
+        "Deleting",
+        "The resource is deleted, and a finalizer holds it until its transactions are settled. Only jobs with"
+        " `sink.transactions.timeoutSeconds: 0` have it.",
+    )
+    DRAINED = "Drained", "The driver has stopped after its last checkpoint."
+    DRAINING = "Draining", "The driver completes its last checkpoint."
+    DRIVER_FAILED = (
+        "DriverFailed",
+        "The driver ended without a termination message, or its message has no reason of the list. Restarts are"
+        " automatic.",
+        "Read the log of the last failure.",
+    )
+    DRIVER_KILLED = (
+        "DriverKilled",
+        "The driver's container was killed, and left no termination message. Restarts are automatic.",
+        "The message has the command for the pod's events.",
+    )
+    DRIVER_MISSING = (
+        "DriverMissing",
+        "The driver's pod was deleted before it reported how it ended, for instance with its node. Restarts are"
+        " automatic.",
+        "The message has the command for the pod's events.",
+    )
+    DRIVER_PENDING = (
+        "DriverPending",
+        "The driver's container does not run yet. Instead, the kubelet's reason is shown where it has a reason, for"
+        " instance `ImagePullBackOff`.",
+    )
+    DRIVER_STARTING = "DriverStarting", "The driver checks Kafka and the code, and starts Spark."
+    DRIVER_STOPPING = (
+        "DriverStopping",
+        "The driver's pod is being deleted, and the next attempt follows. Somebody else deleted it, or a suspension was"
+        " withdrawn before the pod was gone.",
+    )
+    EVENTS_THROTTLED = (
+        "EventsThrottled",
+        "Events of this job are dropped: its driver reports more than the operator publishes.",
+        "Find what reports so often: the driver's log has each event.",
+    )
+    EXECUTOR_FAILED = (
+        "ExecutorFailed",
+        "An executor ended by itself. Spark starts another. `status.executors` has the counts.",
+        "With `OOMKilled` raise `spec.executor.memoryOverhead`. Else read the driver's log.",
+    )
+    EXECUTORS_PENDING = (
+        "ExecutorsPending",
+        "The attempt has fewer executors than it asks for. The message has the answer of the API server (a quota, a"
+        " LimitRange, an admission policy, a PriorityClass), of the scheduler or of the kubelet. `Ready` is True where"
+        " an executor runs: the job runs with what fits. Where none has run for 30 s, or one is refused and none runs,"
+        " it is False, and nothing is read.",
+        "Change what the message names: a larger quota, room in the cluster, or less `spec.executor.cores`,"
+        " `spec.executor.memory`, `spec.executor.instances`. The job resumes by itself.",
+    )
+    FAILED = "Failed", "The attempt failed, and the status has no reason of its last failure any more."
+    FINALIZER_REFUSED = (
+        "FinalizerRefused",
+        "The operator may not patch the resource, so its deletion will not wait for its transactions.",
+        "Use `helm upgrade`, which grants the right.",
+    )
+    FINISHED = "Finished", "The job has read to the end of `source.stopping`."
+    FOREIGN_OBJECT = (
+        "ForeignObject",
+        "A pod or ConfigMap has the job's labels, and the operator did not create it. It is not counted. A driver that"
+        " also names the job as its owner is deleted.",
+        "Find its creator: `kubectl get pods,configmaps -n NAMESPACE -l kafkaspark.io/job=JOB --show-labels`.",
+    )
+    HEARTBEAT_TIMEOUT = (
+        StopReason.HEARTBEAT_TIMEOUT.value,
+        "The driver has sent no report for 30 s, or no first report for 300 s. Restarts are automatic.",
+        "Look at the node (`kubectl get nodes`), and at the way to the API server.",
+    )
+    NOT_DRAINED = (
+        "NotDrained",
+        "A job is suspended, and its driver did not end in order. A transaction may be open, and holds back"
+        " `read_committed` readers until its time-out.",
+        "Wait for the time-out, or end the transaction by `python3 -m sparkapp txn`.",
+    )
+    NOT_RECOVERED = (
+        "NotRecovered",
+        "The driver was stopped, and the state does not say that its attempt had recovered. Transactions of an earlier"
+        " attempt may be open.",
+        "Nothing: the next attempt settles them. So does the deletion of a job with"
+        " `sink.transactions.timeoutSeconds: 0`.",
+    )
+    OOM_KILLED = (
+        "OOMKilled",
+        "The driver used more memory than its container's limit. Restarts are automatic.",
+        "Raise `spec.driver.memoryOverhead`.",
+    )
+    POD_NAME_TAKEN = (
+        "PodNameTaken",
+        "A pod that the operator did not create has a name of the next attempt. The operator tries the next number"
+        " after ten seconds.",
+        "Delete it: `kubectl delete pod NAME -n NAMESPACE`.",
+    )
+    POD_NOT_TERMINATING = (
+        "PodNotTerminating",
+        "A pod of the previous attempt has been terminating for too long, for instance on a lost node. The next attempt"
+        " waits for it.",
+        "If the node is lost: `kubectl delete pod POD -n NAMESPACE --force`.",
+    )
+    PREFIX_IN_USE = (
+        "PrefixInUse",
+        "Another job has the transactional id prefix. Two such jobs would abort each other's transactions.",
+        "Create the job again with another `sink.transactions.idPrefix`.",
+    )
+    PREFIX_NOT_ALLOWED = (
+        "PrefixNotAllowed",
+        "The transactional id prefix is not one of the namespace's.",
+        "Create the job again with a `sink.transactions.idPrefix` that begins with its namespace and a period. Or ask"
+        " the administrator.",
+    )
+    PREPARING_SUCCESSOR = (
+        "PreparingSuccessor",
+        "The job continues until the next attempt is prepared. Then its driver drains.",
+    )
+    QUOTA_EXCEEDED = (
+        "QuotaExceeded",
+        "A quota refuses an object of the next attempt. No attempt number is used. The job retries.",
+        "Raise the quota, or lower what the job asks for. The message has Kubernetes' answer.",
+    )
+    RECOVERING = "Recovering", "The driver settles the transactions of previous attempts."
+    RESCALE_REFUSED = (
+        "RescaleRefused",
+        "Kubernetes refuses the request for a rescale in place, for instance because a webhook for pods is down. The"
+        " job continues.",
+        "The message has Kubernetes' answer. The request is repeated for 60 s. Then another attempt has the new"
+        " parallelism.",
+    )
+    RESCALE_REQUESTED = (
+        "RescaleRequested",
+        "The driver has not confirmed yet that it changes its parallelism. After 60 s another attempt does.",
+    )
+    RESCALE_STARTED = (
+        "RescaleStarted",
+        "The job changes to another parallelism: the driver drains at a checkpoint, or the attempt changes in place.",
+    )
+    RESCALED = "Rescaled", "The job runs with another parallelism."
+    RESCALING_IN_PLACE = "RescalingInPlace", "The job continues, and the same attempt changes its parallelism."
+    RESTART_LIMIT_REACHED = (
+        "RestartLimitReached",
+        "`restartPolicy.maxConsecutiveFailures` is reached.",
+        "Remove the cause, then use the command of the message, which changes `spec.restartNonce`. Any change of the"
+        " spec resets the count of failures and the pause.",
+    )
+    RESTART_SCHEDULED = (
+        "RestartScheduled",
+        "The attempt ended, and the next attempt starts after the pause of the message.",
+    )
+    RESUMED = "Resumed", "A suspended job starts again."
+    RUNNING = "Running", "Checkpoints complete."
+    SCALE_IGNORED = (
+        "ScaleIgnored",
+        "A change of `spec.parallelism` alone does not start a failed or finished job. The next attempt has that"
+        " parallelism.",
+        "Correct what has failed, or change `spec.restartNonce`.",
+    )
+    SPEC_CHANGED = "SpecChanged", "The driver drains at a checkpoint, for a changed spec."
+    START_FAILED = (
+        "StartFailed",
+        "The API server failed twice in a row, or gave no answer, when the next attempt's objects were created. The job"
+        " retries.",
+        "Look at the API server and its webhooks.",
+    )
+    START_REFUSED = (
+        "StartRefused",
+        "Kubernetes refuses an object of the next attempt: a policy, a webhook that is down, a missing permission. No"
+        " attempt number is used. The job retries.",
+        "The message has Kubernetes' answer.",
+    )
+    SUBMITTED = "Submitted", "An attempt was started. The event has its cause, parallelism and image."
+    SUCCESSOR_REFUSED = (
+        "SuccessorRefused",
+        "A standby driver could not be created. The current attempt stops first.",
+        "The message has the cause, for instance a quota.",
+    )
+    SUCCESSOR_STARTED = "SuccessorStarted", "A standby driver was created."
+    SUSPENDED = "Suspended", "Nothing runs. `spec.suspend: false` resumes."
+    SUSPENDING = "Suspending", "The driver drains at a checkpoint, because `spec.suspend` is true."
+    TRANSACTION_HANGING = (
+        "TransactionHanging",
+        "A partition lacks the marker of a transaction that has ended.",
+        "Use the command of the message.",
+    )
+    TRANSACTION_OVERDUE = (
+        "TransactionOverdue",
+        "A transaction of the job is open for longer than five checkpoint intervals, at least 60 s.",
+        "The message has its time, and the command that shows it.",
+    )
+    TRANSACTIONS_LEFT_OPEN = (
+        "TransactionsLeftOpen",
+        "A job with `sink.transactions.timeoutSeconds: 0` was deleted, and its transactions could not be settled.",
+        "Use the command of the message, which ends them.",
+    )
+    TRANSACTIONS_SETTLED = "TransactionsSettled", "The transactions of a deleted job are settled."
+    TURN_GIVEN = "TurnGiven", "A standby driver was activated."
+    WAITING_FOR_PODS = "WaitingForPods", "The next attempt waits until the pods of the previous attempt are gone."

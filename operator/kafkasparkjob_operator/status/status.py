@@ -96,7 +96,7 @@ class StatusDraft:
         # Ready may have been False before, for another reason, so its time does not say when this reason came.
         kept = self._job.status.get(REASON_SINCE) if self._job.status.get("reason") == reason else None
         self._status[REASON_SINCE] = kept or format_time(self.now)
-        self._status |= {"state": str(state), "reason": reason, "message": message[:MAX_MESSAGE]}
+        self._status |= {"state": str(state), "reason": str(reason), "message": message[:MAX_MESSAGE]}
         status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
         self.condition(ConditionType.READY, status, reason=reason, message=message)
 

@@ -33,7 +33,7 @@ class KafkaSparkJobError(Exception):
 
 
 class InvalidArgument(KafkaSparkJobError, ValueError):
-    """A value outside what a rule of the protocol allows (case H17)."""
+    """A value outside what a rule of the protocol allows (case H17); no other reason covers the error."""
 
     reason = "InvalidArgument"
     fatal = True

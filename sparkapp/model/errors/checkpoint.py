@@ -12,7 +12,7 @@ from sparkapp.model.errors.base import (
 
 
 class CheckpointError(KafkaSparkJobError):
-    """The checkpoint document could not be read or written."""
+    """The checkpoint document could not be read or written, for a cause without a reason of its own."""
 
     reason = "CheckpointFailed"
 
@@ -59,7 +59,8 @@ class CheckpointForeign(CheckpointError):
 class IncarnationMismatch(CheckpointError):
     """Description, modules, pod, state and report of a driver do not belong together (ADR 64).
 
-    The driver has read no record and written nothing. The operator starts another attempt, with objects of its own.
+    Some of them are of a deleted job of the name. The driver has read no record and written nothing. The operator
+    starts another attempt, with objects of its own.
     """
 
     reason = "IncarnationMismatch"
@@ -71,7 +72,7 @@ class IncarnationMismatch(CheckpointError):
 
 
 class ClusterChanged(CheckpointError):
-    """``kafka.bootstrapServers`` reaches another Kafka cluster than that of the checkpoint.
+    """``kafka.bootstrapServers`` reaches another Kafka cluster than that of the checkpoint; the message has both ids.
 
     Offsets, group and transactions of one cluster mean nothing on another. Nothing was written.
     """

@@ -6,7 +6,10 @@ from sparkapp.model.errors.base import KafkaSparkJobError
 
 
 class ConfigurationError(KafkaSparkJobError):
-    """A field of the resource cannot work; the message names it."""
+    """A field of the resource cannot work; the message names it.
+
+    So does the condition ``ConfigValid`` where the operator has found it.
+    """
 
     reason = "InvalidSpec"
     fatal = True
@@ -14,13 +17,19 @@ class ConfigurationError(KafkaSparkJobError):
 
 
 class NameNotAllowed(ConfigurationError):
-    """The resource refers to an image, Secret or other object that the administrator does not allow."""
+    """The resource refers to an image, Secret or other object that the administrator does not allow.
+
+    A running attempt continues, and no other starts. Name another object, or ask the administrator.
+    """
 
     reason = "NameNotAllowed"
 
 
 class TransformError(ConfigurationError):
-    """The user's transform does not import, cannot be planned, or returns no DataFrame."""
+    """The user's transform does not import, cannot be planned, returns no DataFrame, or lacks the column ``value``.
+
+    The message has the line of the code.
+    """
 
     reason = "InvalidTransform"
     default_remedy = (
@@ -69,8 +78,9 @@ class RecordError(KafkaSparkJobError):
 class TransformFailed(KafkaSparkJobError):
     """The user's function or query raised while it processed records; nothing of that checkpoint is visible.
 
-    The job restarts with backoff, because the cause may be a service that the function calls. The operator limits these
-    restarts even where ``restartPolicy.maxConsecutiveFailures`` is 0.
+    The message has exception, line and the checkpoint's source offsets. The job restarts with backoff, because the
+    cause may be a service that the function calls. It stays ``Failed`` (``RestartLimitReached``) after
+    ``restartPolicy.maxConsecutiveFailures`` restarts, or after 6 where that is 0.
     """
 
     reason = "TransformFailed"

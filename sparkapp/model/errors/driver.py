@@ -6,7 +6,10 @@ from sparkapp.model.errors.base import KafkaSparkJobError
 
 
 class SparkDied(KafkaSparkJobError):
-    """The driver's JVM ended by itself; the job restarts with backoff."""
+    """The driver's JVM ended by itself, at any step of an attempt; the message has signal or exit status.
+
+    The job restarts with backoff.
+    """
 
     reason = "SparkDied"
     default_remedy = "raise spec.driver.memoryOverhead if signal 9 ended the JVM: that is the container's memory limit"
@@ -26,24 +29,37 @@ class ExecutorsFailed(KafkaSparkJobError):
 
 
 class StreamStalled(KafkaSparkJobError):
-    """The stream thread made no progress within the limit of its step; the driver ended itself."""
+    """The attempt or its stream made no progress within the limit of its step; the driver ended itself.
+
+    The message names the step. Limits of a start: 300 s for each step, and 900 s for the import of a module and the
+    plan of the transform. Recovery has 300 s for each answer of a coordinator. Limits of a stream: 120 s without a call
+    of Spark's stream thread, 300 s for a plan. A checkpoint has ``sink.transactions.timeoutSeconds`` and 60 s, or an
+    hour without transactions. Time in which it waits for an executor does not count. The log has the stacks of the
+    driver's threads: look for a call without a time-out in the transform.
+    """
 
     reason = "StreamStalled"
 
 
 class SubtaskDisconnected(KafkaSparkJobError):
-    """A subtask of the continuous engine has no connection to the driver; Spark starts its task again."""
+    """A subtask of the continuous engine has no connection to the driver; Spark starts its task again.
+
+    The reason is in the executors' logs alone, until ``SubtaskMissing``.
+    """
 
     reason = "SubtaskDisconnected"
     default_remedy = "check that NetworkPolicies let executors connect to the driver's pod"
 
 
 class SubtaskMissing(KafkaSparkJobError):
-    """A subtask of the continuous engine did not connect for two minutes although executors have a place for it.
+    """A subtask of the continuous engine did not connect for 120 s although executors have a place for it.
 
     Where they have none, the attempt waits. Only where it is to stop, or where readers wait for what other subtasks
-    have pre-committed, it ends after 10 s or 60 s. It also ends where Spark starts a subtask again and again. The next
-    attempt has new executors.
+    have pre-committed, it ends after 10 s or 60 s. It also ends where a subtask dies or falls silent eight times within
+    ten minutes. With ``checkpoint.commitIntervalMillis`` it ends, too, where a subtask has not confirmed its last
+    commits at a stop. There a subtask that failed or was lost four times without getting further ends it, and the
+    message names the offsets. A record there may end the function's process, or keep Python's global lock for 10 s. The
+    next attempt has new executors.
     """
 
     reason = "SubtaskMissing"

@@ -7,7 +7,7 @@ from sparkapp.model.errors.kafka import KafkaAccessError
 
 
 class GroupMembershipError(KafkaAccessError):
-    """The group's coordinator does not accept the job as a member."""
+    """The group's coordinator does not accept the job as a member; the message has Kafka's error."""
 
     reason = "GroupMembershipFailed"
 

@@ -8,7 +8,10 @@ from sparkapp.model.errors.base import KAFKA_REACHABLE, KafkaSparkJobError
 
 
 class KafkaAccessError(KafkaSparkJobError):
-    """A broker, a topic or a group does not allow the job to work; the job restarts with backoff."""
+    """A broker, a topic or a group does not allow the job to work; the message has Kafka's error.
+
+    The job restarts with backoff.
+    """
 
     reason = "KafkaError"
     condition: ClassVar[str | None] = KAFKA_REACHABLE
@@ -29,7 +32,10 @@ class AuthenticationFailed(KafkaAccessError):
 
 
 class TlsFailed(KafkaAccessError):
-    """TLS with a broker failed: its certificate, its host name, the job's certificate, or a listener without TLS."""
+    """TLS with a broker failed: its certificate, its host name, the job's certificate, or a listener without TLS.
+
+    The message has the cause.
+    """
 
     reason = "TlsFailed"
     default_remedy = (
@@ -48,14 +54,20 @@ class AuthorizationFailed(KafkaAccessError):
 
 
 class TopicNotFound(KafkaAccessError):
-    """A topic of the job does not exist, or a pattern matches no topic."""
+    """A topic of the job does not exist, or a pattern matches no topic; a job creates no topic.
+
+    The topic may come from the column ``topic`` of the transform.
+    """
 
     reason = "TopicNotFound"
     default_remedy = "create the topic, or correct spec.source or spec.sink"
 
 
 class TransactionTimeoutTooLong(KafkaAccessError):
-    """``sink.transactions.timeoutSeconds`` exceeds the broker's ``transaction.max.timeout.ms``."""
+    """``sink.transactions.timeoutSeconds`` exceeds the broker's ``transaction.max.timeout.ms``.
+
+    A broker takes another maximum from ``server.properties`` and at its start. 0 needs a maximum of 2147483647.
+    """
 
     reason = "TransactionTimeoutTooLong"
     fatal = True
@@ -63,7 +75,10 @@ class TransactionTimeoutTooLong(KafkaAccessError):
 
 
 class LeaderUnavailable(KafkaAccessError):
-    """A partition's leader gave no answer within the time limit: an election, or too few replicas in sync."""
+    """A partition's leader gave no answer for 20 s: an election, or too few replicas in sync.
+
+    Or a partition seems to end before its offset, and the brokers do not agree on its leader.
+    """
 
     reason = "LeaderUnavailable"
     default_remedy = (
@@ -83,7 +98,7 @@ class GroupInUse(KafkaAccessError):
 
 
 class ReadTimedOut(KafkaAccessError):
-    """A bounded read made no progress within its deadline."""
+    """A bounded read made no progress within its deadline; nothing of it is committed."""
 
     reason = "ReadTimedOut"
     condition = None
@@ -107,7 +122,10 @@ class UndefinedOffset(KafkaAccessError):
 
 
 class OffsetsWentBackwards(KafkaAccessError):
-    """A partition ends before the restored offset: the topic was recreated, or records were lost (case S40)."""
+    """A partition ends before the restored offset, or begins behind it (case S40).
+
+    The topic was recreated, records were lost, or retention has deleted them.
+    """
 
     reason = "OffsetsWentBackwards"
     fatal = True

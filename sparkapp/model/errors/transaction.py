@@ -6,7 +6,7 @@ from sparkapp.model.errors.base import STATE_VALID, KafkaSparkJobError
 
 
 class TransactionError(KafkaSparkJobError):
-    """A step of the two-phase commit failed."""
+    """A step of the two-phase commit failed, for a cause without a reason of its own."""
 
     reason = "TransactionFailed"
 
@@ -29,14 +29,20 @@ class TransactionFenced(TransactionError):
 
 
 class CommitOutcomeUnknown(TransactionError):
-    """A commit was sent and no answer arrived within the deadline; recovery of the next attempt settles it."""
+    """The checkpoint is final, and no answer says whether its transactions are committed.
+
+    The next attempt settles it, by the transactions or the group's offsets.
+    """
 
     reason = "CommitOutcomeUnknown"
     default_remedy = "check the brokers; the next attempt of the driver settles the transaction"
 
 
 class PreCommitFailed(TransactionError):
-    """Records remained after the flush, or a delivery report was a failure: this transaction must not be committed."""
+    """Records remained after the flush, or a delivery report was a failure: this transaction must not be committed.
+
+    Nothing of it is committed.
+    """
 
     reason = "PreCommitFailed"
     default_remedy = "check the sink topic's brokers and its max.message.bytes; the job writes the range again"
@@ -77,7 +83,8 @@ class StateUncertain(TransactionError):
 class TransactionHanging(StateUncertain):
     """A partition lacks the marker of a transaction whose outcome no coordinator knows any more (ADR 68).
 
-    Either marker may be the wrong marker: an abort loses committed records, and a commit repeats aborted records.
+    Another program, or a release before, has used the id. The message names id, partition and offset. Either marker may
+    be the wrong marker: an abort loses committed records, and a commit repeats aborted records.
     """
 
     reason = "TransactionHanging"
@@ -90,18 +97,27 @@ class TransactionHanging(StateUncertain):
 
 
 class GroupOffsetsBehind(StateUncertain):
-    """The group has an offset of this job that is older than the document: offsets of the brokers were set back."""
+    """The group has an offset of this job that is older than the document: offsets of the brokers were set back.
+
+    The job has ``checkpoint.commitIntervalMillis`` and crashed, so its group says where its output ends.
+    """
 
     reason = "GroupOffsetsBehind"
 
 
 class GroupOffsetsMoved(StateUncertain):
-    """Somebody else has set offsets of the group, so where the job's commits ended is not known."""
+    """Somebody else has set offsets of the group, so where the job's commits ended is not known.
+
+    The job has ``checkpoint.commitIntervalMillis`` and crashed.
+    """
 
     reason = "GroupOffsetsMoved"
 
 
 class GroupOffsetsMissing(StateUncertain):
-    """The group has no offset where the job has committed one: it was deleted, or has expired."""
+    """The group has no offset where the job has committed one: it was deleted, or has expired.
+
+    The job has ``checkpoint.commitIntervalMillis`` and crashed.
+    """
 
     reason = "GroupOffsetsMissing"

@@ -1,6 +1,6 @@
 """Whatever becomes of the state ConfigMap between two attempts: refused with a reason before anything is touched.
 
-The rows are those of docs/operations.md. Each is judged twice, by the driver's recovery and by the operator that would
+The rows are those of docs/state.md. Each is judged twice, by the driver's recovery and by the operator that would
 start it.
 """
 
@@ -306,7 +306,7 @@ def test_the_claim_is_all_that_a_recovery_changes_before_it_settles(state_fixtur
 def test_the_documentation_has_a_row_for_each() -> None:
     from tests.integration.kubeapi import test_state_writes
 
-    text = (REPOSITORY / "docs/operations.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/state.md").read_text(encoding="utf-8")
     section = text.split("## The state ConfigMap", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
     tests = [name for name in vars(test_state_writes) if name.startswith("test_write_")]

@@ -1,6 +1,6 @@
 """Writes of the document that do not go through: a conflict, a lost answer, refusals, and an API server that is away.
 
-What a healthy API server does not do when asked, a proxy before it does. The rows are those of docs/operations.md.
+What a healthy API server does not do when asked, a proxy before it does. The rows are those of docs/state.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkasparkjob_operator.status.reasons import JobReason
 from sparkapp.model import errors
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
@@ -22,7 +23,8 @@ GIVEN_BY = {"event", "set_state", "set_starting", "_stop", "Ending", "JobEvent"}
 REASON = re.compile(r"(?:[A-Z][a-z]+)+")
 
 
-def of_the_operator() -> Iterator[str]:
+def literals_of_the_operator() -> Iterator[str]:
+    """Reasons that the operator's code writes as text, where it should use a member of :class:`JobReason`."""
     for path in (ROOT / "operator").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
@@ -33,7 +35,7 @@ def of_the_operator() -> Iterator[str]:
                 given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "reason")]
                 for part in (found for argument in given for found in ast.walk(argument)):
                     if isinstance(part, ast.Constant) and isinstance(part.value, str) and REASON.fullmatch(part.value):
-                        yield part.value
+                        yield f"{path.name}:{part.lineno}: {part.value}"
 
 
 def of_the_driver() -> Iterator[str]:
@@ -48,6 +50,16 @@ def documents() -> str:
     return "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
 
 
-@pytest.mark.parametrize("reason", sorted({*of_the_operator(), *of_the_driver()}))
+def test_the_operators_reasons_are_members_of_its_enum() -> None:
+    assert list(literals_of_the_operator()) == []
+
+
+@pytest.mark.parametrize("member", JobReason)
+def test_a_reason_of_the_operator_is_used(member: JobReason) -> None:
+    used = f"JobReason.{member.name}"
+    assert any(used in path.read_text(encoding="utf-8") for path in (ROOT / "operator").rglob("*.py")), used
+
+
+@pytest.mark.parametrize("reason", sorted({*map(str, JobReason), *of_the_driver()}))
 def test_a_reason_is_in_the_documents(reason: str, documents: str) -> None:
     assert f"`{reason}`" in documents

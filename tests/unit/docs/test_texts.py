@@ -128,7 +128,17 @@ def test_links_outside_the_site_have_a_target(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["operations.md", "troubleshooting.md", "checkpoints.md", "sink.md", "source.md", "stateful.md"]
+    "page",
+    [
+        "operations.md",
+        "reasons.md",
+        "state.md",
+        "troubleshooting.md",
+        "checkpoints.md",
+        "sink.md",
+        "source.md",
+        "stateful.md",
+    ],
 )
 def test_named_reasons_are_in_the_product(page: str) -> None:
     """A reason, condition, event or enum value that a page names is one that the product can show."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from kafkasparkjob_operator.observation.observation import Observation, recorded_number
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from sparkapp.model import names
 
@@ -73,7 +74,7 @@ def report_foreign(draft: StatusDraft, observation: Observation) -> tuple[PodVie
             f"{what} has this job's labels, but the operator did not create it, so it is ignored. Delete it or remove"
             f" its labels: kubectl get pods,configmaps -n {job.namespace} -l {names.LABEL_JOB}={job.name} --show-labels"
         )
-        draft.event(f"foreign/{identity}", "ForeignObject", message, warning=True)
+        draft.event(f"foreign/{identity}", JobReason.FOREIGN_OBJECT, message, warning=True)
     return tuple(pod for pod in pods if pod.role == names.ROLE_DRIVER and pod.owner_uid == job.uid)
 
 

@@ -6,6 +6,7 @@ from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.running import MIN_STALL_SECONDS, STALL_INTERVALS, judge_checkpoints
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -110,7 +111,7 @@ def judge_transactions(
             f" list them: `python3 -m sparkapp txn hanging --namespace {job.namespace} --job {job.name}`"
         )
         draft.condition(kind, ConditionStatus.FALSE, reason="TransactionHanging", message=message)
-        draft.event(f"hanging/{report.attempt}", "TransactionHanging", message, warning=True)
+        draft.event(f"hanging/{report.attempt}", JobReason.TRANSACTION_HANGING, message, warning=True)
         return None
     began = parse_time(report.oldest_transaction_time)
     limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval)
@@ -128,5 +129,5 @@ def judge_transactions(
     )
     shown = "; ".join(filter(None, (message, runs_out)))
     draft.condition(kind, ConditionStatus.FALSE, reason="TransactionOverdue", message=shown)
-    draft.event(f"overdue/{report.attempt}/{since}", "TransactionOverdue", message, warning=True)
+    draft.event(f"overdue/{report.attempt}/{since}", JobReason.TRANSACTION_OVERDUE, message, warning=True)
     return None

@@ -13,7 +13,7 @@ from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import StopReason
+from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model.report import Report
@@ -26,7 +26,7 @@ FIRST_REPORT_SECONDS = 300.0
 The time counts by the kubelet's clock, which no operator's restart sets back."""
 GRACE_SECONDS = 30
 """Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
-REASON = str(StopReason.HEARTBEAT_TIMEOUT)
+REASON = JobReason.HEARTBEAT_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from kafkasparkjob_operator.decisions.plan import Action, AskForScale
 from kafkasparkjob_operator.decisions.standby import PREPARING
 from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model.report import DriverState, Report
@@ -22,9 +23,9 @@ CONFIRM_SECONDS = 60.0
 """For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
 ROOM_SECONDS = 300.0
 """For the added subtasks to start. After that the state is that of the present subtasks, and the request stays."""
-REQUESTED = "RescaleRequested"
+REQUESTED = JobReason.RESCALE_REQUESTED
 """The driver's pod does not have the annotations yet. Kubernetes may refuse them."""
-ASKED = "RescalingInPlace"
+ASKED = JobReason.RESCALING_IN_PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +93,10 @@ def _asked(
         rescaled = draft.previous_state == JobState.RESCALING or before in {REQUESTED, PENDING}
         if driver.asked_parallelism and rescaled:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
-            draft.event(f"rescaled/{driver.attempt}/{generation}", "Rescaled", message)
+            draft.event(f"rescaled/{driver.attempt}/{generation}", JobReason.RESCALED, message)
         return InPlace()
     message = f"attempt {driver.attempt} changes its parallelism from {draft.parallelism} to {wanted} in place"
-    draft.event(f"rescale/{driver.attempt}/{generation}", "RescaleStarted", message)
+    draft.event(f"rescale/{driver.attempt}/{generation}", JobReason.RESCALE_STARTED, message)
     if confirmed:
         changes = (_left(draft, driver, seconds) for seconds in (GRACE_SECONDS, ROOM_SECONDS))
         return InPlace(rescaling=wanted, look_again_after=next((left for left in changes if left > 0), None))

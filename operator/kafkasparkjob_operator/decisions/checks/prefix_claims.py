@@ -10,6 +10,7 @@ from typing import Any
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import PrefixRefusal
 from kafkasparkjob_operator.resources.acceptance import accepted_job
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
@@ -17,8 +18,8 @@ from sparkapp.model.errors import ConfigurationError
 LOG = logging.getLogger(__name__)
 
 EXACTLY_ONCE = "ExactlyOnce"
-NOT_ALLOWED = "PrefixNotAllowed"
-IN_USE = "PrefixInUse"
+NOT_ALLOWED = JobReason.PREFIX_NOT_ALLOWED
+IN_USE = JobReason.PREFIX_IN_USE
 
 
 @dataclass(frozen=True, slots=True)

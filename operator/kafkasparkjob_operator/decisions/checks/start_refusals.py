@@ -6,6 +6,7 @@ from kafkasparkjob_operator.decisions.attempts import attempts_ran, current_atte
 from kafkasparkjob_operator.observation.observation import Live, Observation, PrefixRefusal
 from kafkasparkjob_operator.observation.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands, names
 from sparkapp.model.errors import KafkaSparkJobError
@@ -14,7 +15,7 @@ LOOK_AT_STATE_AGAIN = 30.0
 """A refused state may be restored by hand, and no watch brings its changes."""
 AWAIT_COLLECTION = 2.0
 """Kubernetes usually needs a moment. The pauses double up to :data:`LOOK_AT_STATE_AGAIN`."""
-COLLECTION = "AwaitingCollection"
+COLLECTION = JobReason.AWAITING_COLLECTION
 
 
 def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -877,14 +876,18 @@ NEVER = {CommandRefused, ListingUnsupported}
 """A command for people, and what is always done without."""
 PRODUCT = [kind for kind in error_kinds() if kind.__module__.startswith(errors.__name__)]
 ENDS = sorted({kind.reason: kind for kind in PRODUCT if kind not in NEVER}.items())
-OPERATIONS = Path(__file__).parents[4] / "docs/operations.md"
+REASONS = Path(__file__).parents[4] / "docs/reasons.md"
 
 
 def promised(condition: str) -> set[str]:
     """The reasons that the documentation names for a condition."""
-    rows = [line for line in OPERATIONS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{condition}`")]
-    assert len(rows) == 1
-    return {word for word in re.findall(r"`(\w+)`", rows[0].split("|")[2]) if word in dict(ENDS)}
+    return {row[1].strip(" `") for row in failures() if row[2].strip(" `") == condition}
+
+
+def failures() -> list[list[str]]:
+    """Cells of the documentation's table of failures."""
+    table = REASONS.read_text(encoding="utf-8").split("## Failures of an attempt")[1].split("\n## ")[0]
+    return [line.split("|") for line in table.splitlines() if line.startswith("| `")]
 
 
 @pytest.mark.parametrize(("reason", "kind"), ENDS)
@@ -906,12 +909,12 @@ async def test_every_reason_that_ends_an_attempt_shows_where_the_documentation_s
 
 
 @pytest.mark.parametrize(("reason", "kind"), ENDS)
-def test_every_reason_that_ends_an_attempt_is_in_the_table_of_refusals(
+def test_every_reason_that_ends_an_attempt_is_in_the_table_of_failures(
     reason: str, kind: type[KafkaSparkJobError]
 ) -> None:
-    table = OPERATIONS.read_text(encoding="utf-8").split("## Refusals")[1].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
-    assert sum(f"`{reason}`" in row for row in rows) == 1, kind.__doc__
+    rows = [row for row in failures() if f"`{reason}`" in row[1]]
+    assert len(rows) == 1, kind.__doc__
+    assert rows[0][3].strip() in {"no" if kind.fatal else "yes", "by its cause"}
 
 
 def test_a_state_that_is_not_valid_needs_a_person() -> None:
