@@ -1,4 +1,4 @@
-"""Hanging transactions of a target: open by a partition's leader, ended by their coordinator (ADR 68)."""
+"""Hanging transactions of a target: a leader has them open, their coordinator calls them ended (ADR 68)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dead letter: the source record as it was, with headers that tell what was wrong with it and where it stood.
+"""A dead letter: the source record as it was, with headers that name its error and its source position.
 
 The headers are Kafka Connect's (``__connect.errors.topic``, ``.partition``, ``.offset``, ``.stage``,
 ``.exception.message``) under a prefix of our own; values are text in UTF-8, as there.

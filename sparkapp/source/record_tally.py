@@ -1,4 +1,4 @@
-"""How many records of a topic, and of a schema, parse and do not: this tells a rare bad record from a topic of them.
+"""Counts records that parse and records that do not, by topic and schema: is a record bad, or the whole topic?
 
 Workers add their counts to the totals of their process, which reach the driver with those of the Kafka clients. A total
 is named by a kind of group, the group, and what it counts.

@@ -1,8 +1,8 @@
-"""Finds the source of a record that the sink refused, by another read of the ranges that were read for it.
+"""Finds the source position of a record that the sink refused, by another read of the same ranges.
 
-A transform need not keep a record's place, and most jobs never need it. So no place goes with the records. The driver
-looks for it once an attempt has failed. It tells the record itself where the transform has left key and value alone.
-Otherwise it tells the record that stands out by what the sink refused.
+Records do not carry their positions, because a transform may lose them and most jobs never need them. The driver looks
+for the position when an attempt has failed. Where the transform has left key and value alone, it finds the record
+itself. Otherwise it finds the record that stands out by what the sink refused, for instance the largest.
 """
 
 from __future__ import annotations

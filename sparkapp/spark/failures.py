@@ -1,4 +1,4 @@
-"""The errors of tasks in the driver: objects of ours, and what Spark and user code say as text."""
+"""Errors of tasks, as the driver gets them: our own as objects, those of Spark and of user code as text."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Reconciler:
         return status
 
     async def _assist(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
-        """Executes what helps a running attempt, whose status no failure of it holds up; returns the new status."""
+        """Runs the optional actions of a running attempt; a failure never delays the status. Returns the new status."""
         status = dict(the_plan.status or {})
         for kinds in HELP:
             for action in (action for action in the_plan.actions if isinstance(action, kinds)):

@@ -1,4 +1,4 @@
-"""Attempts: their numbers, and what the status has of a start.
+"""Attempts: their numbers, and what a start writes into the status.
 
 Numbers only grow, whatever is lost, so a recreated resource never reuses a name.
 """

@@ -1,4 +1,4 @@
-"""The executors of the running attempt: their number, since when there is none, and which of them failed."""
+"""Counts the executors of the running attempt. Says since when none runs, and which of them failed."""
 
 from __future__ import annotations
 

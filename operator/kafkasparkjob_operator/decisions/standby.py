@@ -1,4 +1,4 @@
-"""The next attempt, started while the current attempt still runs, so that a stop costs the job no start.
+"""The next attempt, started while the current attempt still runs, so that a stop does not wait for a start.
 
 Its driver is a standby driver: it starts, prepares and waits for its activation. It touches nothing of the job before
 that. The state machine activates it at the point where it would otherwise start an attempt (ADR 19).

@@ -1,4 +1,4 @@
-"""Answers of the API server: JSON objects, and the errors that refusals are."""
+"""Answers of the API server: JSON objects, and errors for refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going back to an earlier checkpoint: a step of recovery, after everything of the current one is settled."""
+"""Going back to an earlier checkpoint: a step of recovery, after the current checkpoint is settled."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class GroupMarks(Protocol):
         ...
 
     def final(self, document: CheckpointDocument) -> GroupAnswer:
-        """The offsets of the document's group that nobody of an earlier attempt can change any more.
+        """The final offsets of the document's group: earlier attempts are fenced.
 
         Asked once every transactional id is fenced. Of the partitions that exist and that the job reads by its spec.
         Its user may have no right on others.

@@ -1,7 +1,7 @@
 """``source.topicPattern``: a user's regular expression, matched by RE2 in time that is linear in the name.
 
-Python's engine backtracks: ``(a+)+b`` against 200 times ``a`` never ends. The operator matches nothing; CEL does at
-apply (RE2 as well), and driver and executors do here.
+Python's engine backtracks: ``(a+)+b`` against 200 times ``a`` never ends. The operator matches no pattern. CEL does at
+apply, by RE2 as well, and driver and executors do here.
 """
 
 from __future__ import annotations

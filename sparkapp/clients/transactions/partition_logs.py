@@ -1,4 +1,4 @@
-"""What is open in the logs of partitions, by their leaders, who know whether a transaction has ended there (ADR 68).
+"""Asks the leaders of partitions which transactions are open in their logs (ADR 68).
 
 A coordinator may call a transaction complete whose marker it has not written to a partition (KAFKA-20734). The
 partition's leader knows.

@@ -1,4 +1,4 @@
-"""An error as a JSON object, which it is on its way from a task to the driver (ADR 66).
+"""An error as a JSON object, on its way from a task to the driver (ADR 66).
 
 The engine's answers carry the object as text. In the exceptions of Spark it stands behind the traceback of its worker.
 The reader takes classes of this release only, and bounds each text: user code can print an object, too.

@@ -1,4 +1,4 @@
-"""Values of JSON that job code may have written, as a status, an event and the arithmetic of the operator take them."""
+"""Reads JSON values that job code may have written, within the bounds of status, events and arithmetic."""
 
 from __future__ import annotations
 

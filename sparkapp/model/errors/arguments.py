@@ -1,4 +1,4 @@
-"""Checks of arguments that callers hand to the model's arithmetic, which values of other types could pass through."""
+"""Type checks of arguments of the model's arithmetic, which would compute with values of other types, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``spec.source.groupMembership``: the job chooses its partitions, or the consumer group that it joins (ADR 10)."""
+"""``spec.source.groupMembership``: whether the job or its consumer group assigns the partitions (ADR 10)."""
 
 from __future__ import annotations
 

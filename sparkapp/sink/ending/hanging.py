@@ -1,4 +1,4 @@
-"""Hanging transactions: open by a partition's leader, ended by their coordinator; ended at a start (ADR 68)."""
+"""Ends hanging transactions at a start: a leader has them open, their coordinator calls them ended (ADR 68)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lingering transactions: open, in no checkpoint, and in every reader's way until somebody aborts them."""
+"""Lingering transactions: open, and named by no checkpoint. They hold back every reader until they are aborted."""
 
 from __future__ import annotations
 

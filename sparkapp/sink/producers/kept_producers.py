@@ -1,4 +1,4 @@
-"""Producers of pre-committed transactions, kept for their ids' next turns (ADR 62)."""
+"""Producers of pre-committed transactions, kept for the next transactions of their ids (ADR 62)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers that may write another transaction, because nothing of their last can come late (ADR 62)."""
+"""Producers that may write again, because no request of their last transaction can arrive late (ADR 62)."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class SubtaskWatermark:
         self.value = max(self.value, min((self._given.others, *self._partitions.values())))
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches; each counts when the next is asked for, so :attr:`value` is that of before a batch."""
+        """The batches. :attr:`value` excludes the batch being yielded."""
         for batch in batches:
             yield batch
             self.observe(latest_times(batch))

@@ -1,4 +1,4 @@
-"""Whether Spark has the executors that an engine needs: without them it cannot progress, and is not stalled."""
+"""Whether Spark has the executors that an engine needs. An engine that waits for executors is not stalled."""
 
 from __future__ import annotations
 

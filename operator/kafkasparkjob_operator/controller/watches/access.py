@@ -1,4 +1,4 @@
-"""The drivers' Roles and RoleBindings, and the jobs' NetworkPolicies: a change by anybody is repaired."""
+"""Watches the drivers' Roles and RoleBindings and the jobs' NetworkPolicies: a change by anybody is repaired."""
 
 from __future__ import annotations
 

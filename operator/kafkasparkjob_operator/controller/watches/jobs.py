@@ -1,4 +1,4 @@
-"""The custom resources."""
+"""Watches the custom resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The namespaces that a label selector selects; the operator ignores the jobs of other namespaces."""
+"""Watches the namespaces that a label selector selects; the operator ignores the jobs of other namespaces."""
 
 from __future__ import annotations
 

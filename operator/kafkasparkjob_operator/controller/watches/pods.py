@@ -1,4 +1,4 @@
-"""Drivers and executors."""
+"""Watches the pods of drivers and executors."""
 
 from __future__ import annotations
 

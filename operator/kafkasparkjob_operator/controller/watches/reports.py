@@ -1,4 +1,4 @@
-"""The drivers' reports."""
+"""Watches the drivers' reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions by the driver's report: of Kafka, of checkpoints and of transactions."""
+"""The conditions that follow from the driver's report: of Kafka, of checkpoints and of transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of the engine, and what an engine or a pace of commits does not have."""
+"""The choice of the engine, and the fields that an engine or a pace of commits refuses."""
 
 from __future__ import annotations
 

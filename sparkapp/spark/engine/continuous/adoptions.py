@@ -92,7 +92,7 @@ class Adoptions:
         return orphans
 
     def connect(self, subtask: int) -> None:
-        """A subtask is back, or has its first connection: then those that it started with may follow."""
+        """A subtask is connected. A first connection restarts the wait for subtasks that have never been connected."""
         self._awaited_at.pop(subtask, None)
         if self._lost_at.pop(subtask, None) is None:
             self._awaited_at = dict.fromkeys(self._awaited_at, self._clock())

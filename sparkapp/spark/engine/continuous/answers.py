@@ -1,4 +1,4 @@
-"""What the engine hears of a subtask, and sends to it."""
+"""Answers of a subtask as the engine reads them, and the frames that it sends."""
 
 from __future__ import annotations
 

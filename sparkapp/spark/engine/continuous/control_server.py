@@ -43,7 +43,7 @@ class ControlServer:
 
     A subtask has one connection: its newest. A task that Spark starts again connects again and is given the work that
     its predecessor did not answer. What an older connection says is ignored: the new task's producer fences the old.
-    A task that is asked to end stands for its subtask no more: only its end is heard. Nobody else confirms it.
+    After a stop request only the final answer of the task counts, because nobody else confirms its end.
 
     :param host: address that executors connect to; any free port.
     :param silence: seconds after which the connection of a subtask that says nothing is closed.

@@ -101,9 +101,9 @@ class CheckpointPipeline:
 
     @property
     def alone_until(self) -> float:
-        """Until when the checkpoint that becomes final has the processors for itself; in the past for none.
+        """No new plan before this time, so that the commits of a checkpoint get the processors; in the past for none.
 
-        Plan and first records of the next would take them from its commits.
+        The plan of the next checkpoint and its first records would delay them.
         """
         if self._completing is None or self._completing.done.done():
             return -math.inf

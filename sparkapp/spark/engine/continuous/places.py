@@ -1,4 +1,4 @@
-"""How long subtasks have been without a connection, which each of them has as long as it has a place to run at."""
+"""Fails the attempt when a subtask stays disconnected although an executor has a place for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_SECONDS = 30.0
 """Wait for executors after which it is an event: Spark replaces a lost executor within some seconds."""
 
 _STEP_SECONDS = 2.0
-"""The most that counts between two checks, which are a tenth of a second apart unless the driver stands still."""
+"""The most time that counts between two checks. They are a tenth of a second apart unless the driver is frozen."""
 
 
 class SubtaskPlaces:
@@ -54,8 +54,8 @@ class SubtaskPlaces:
         """Counts the time in which a subtask is missing that has a place.
 
         Time in which the executors are too few for all subtasks does not count: the attempt waits for a pod. While a
-        present subtask is missing, those that are added and have no place yet are left out of that. Nor does
-        time in which the driver is frozen: its subtasks give it up, and Spark starts them again after it.
+        present subtask is missing, added subtasks are not counted among all. Time in which the driver is frozen does
+        not count either. Its subtasks end meanwhile, and Spark starts them again when the driver continues.
 
         :raises SubtaskMissing: after :data:`MISSING_SECONDS`.
         """

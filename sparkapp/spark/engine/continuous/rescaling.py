@@ -1,4 +1,4 @@
-"""Another number of subtasks for the running attempt, at the boundary of two checkpoints (ADR 57)."""
+"""Changes the number of subtasks of the running attempt, between two checkpoints (ADR 57)."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ _PAUSE = 0.1
 """Longest pause in seconds between two looks at a stop that was asked for."""
 
 _MAX_OPEN_SECONDS = 1.0
-"""Longest time from the begin of a checkpoint to its barrier. Records of the interval before are late whatever is done,
-and an open transaction holds back the readers of all records behind its first."""
+"""Longest time in seconds from the begin of a checkpoint to its barrier: an open transaction blocks readers."""
 _TIMEOUT_SHARE = 0.1
 """The same as a part of the transactions' time-out."""
 

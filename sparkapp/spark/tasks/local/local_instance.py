@@ -44,7 +44,7 @@ class LocalInstance:
     :param decoder: of the subtask, which counts the records that it skips.
     :ivar committed: next offset of each partition, by commits that succeeded.
     :ivar totals: of its commits.
-    :ivar is_over: it has committed, and may not write on (ADR 45), or not read on.
+    :ivar is_over: it has committed, and must be replaced before further reads or writes (ADR 45).
     """
 
     def __init__(

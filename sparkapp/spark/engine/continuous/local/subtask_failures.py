@@ -1,4 +1,4 @@
-"""How often a subtask has failed or was lost without having got further."""
+"""Counts failures and losses of a subtask that has made no progress between them."""
 
 from __future__ import annotations
 
