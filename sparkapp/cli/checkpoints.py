@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_state, rewind_between
 from sparkapp.cli.client_file import add_allow_insecure
-from sparkapp.cli.job_place import FoundJob, JobPlace, place_of
+from sparkapp.cli.job_checkpoints import FoundJob, JobCheckpoints, checkpoints_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
 from sparkapp.cli.table import Output, render
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -63,11 +63,11 @@ def add_commands(commands: Any) -> None:
         command.set_defaults(answer=_answering(answer))
 
 
-def _answering(answer: Callable[[argparse.Namespace, JobPlace], int]) -> Callable[[argparse.Namespace], int]:
+def _answering(answer: Callable[[argparse.Namespace, JobCheckpoints], int]) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         try:
-            place = place_of(state=options.state, namespace=options.namespace, job=options.job)
-            return answer(options, place)
+            checkpoints = checkpoints_of(state=options.state, namespace=options.namespace, job=options.job)
+            return answer(options, checkpoints)
         except KafkaSparkJobError as error:
             remedy = remedy_in(error, namespace=options.namespace, name=options.job or "")
             sys.stderr.write(f"{error.reason}: {error.message}\nFix: {remedy}\n")
@@ -76,8 +76,8 @@ def _answering(answer: Callable[[argparse.Namespace, JobPlace], int]) -> Callabl
     return run
 
 
-def _list(options: argparse.Namespace, place: JobPlace) -> int:
-    found = place.find()
+def _list(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
+    found = checkpoints.find()
     rows: list[Row] = []
     every: list[tuple[RetainedCheckpoint | KafkaSparkJobError, str]] = [
         (checkpoint, "retained") for checkpoint in found.earlier()
@@ -118,8 +118,8 @@ def _list_row(checkpoint: RetainedCheckpoint, kind: str) -> Row:
     }
 
 
-def _show(options: argparse.Namespace, place: JobPlace) -> int:
-    found = place.find()
+def _show(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
+    found = checkpoints.find()
     current = _current(found)
     now: Mapping[TopicPartition, int] = {}
     if isinstance(current, RetainedCheckpoint):
@@ -145,8 +145,8 @@ def _show(options: argparse.Namespace, place: JobPlace) -> int:
     return 0
 
 
-def _verify(options: argparse.Namespace, place: JobPlace) -> int:
-    found = place.find()
+def _verify(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
+    found = checkpoints.find()
     look = _look_at_logs(options)
     rows = [
         _verdict("current", _current(found), look),
@@ -174,8 +174,8 @@ def _verdict(kind: str, checkpoint: RetainedCheckpoint | KafkaSparkJobError, loo
     }
 
 
-def _restore(options: argparse.Namespace, place: JobPlace) -> int:
-    found = place.find()
+def _restore(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
+    found = checkpoints.find()
     current = found.current()
     _refuse(found, current, options.id)
     target = _earlier(found, options.id)
@@ -193,7 +193,7 @@ def _restore(options: argparse.Namespace, place: JobPlace) -> int:
         say("nothing was changed; add --yes to restore\n")
         return 0
     nonce = 1 + max(current.redeploy_nonce, int((found.spec.get("restore") or {}).get("nonce") or 0))
-    say(place.request_restore(found, checkpoint=target.checkpoint_id, nonce=nonce) + "\n")
+    say(checkpoints.request_restore(found, checkpoint=target.checkpoint_id, nonce=nonce) + "\n")
     return 0
 
 

@@ -44,7 +44,7 @@ class _Look:
     behind: OpenInLogs
 
     @property
-    def place(self) -> str:
+    def searched(self) -> str:
         count = len(self.before.answered)
         return f"{count} partition{'s' * (count != 1)}"
 
@@ -92,7 +92,7 @@ class HangingTransactions:
             self._say("rows without an id: no coordinator knows the producer, or you may not describe its id")
         found = [_row(each) for each in look.hanging] + nameless
         self._require_answers(look, is_empty=not found)
-        return found, f"nothing hangs in {look.place}"
+        return found, f"nothing hangs in {look.searched}"
 
     def end(
         self, transactional_id: str, *, outcome: str | None, producer_id: int | None, fence: bool, yes: bool
@@ -107,7 +107,7 @@ class HangingTransactions:
         self._require_answers(look, is_empty=not look.hanging)
         if not look.hanging:
             state = self._transactions.find(transactional_id).description.state
-            msg = f"nothing hangs under {transactional_id} in {look.place}: its coordinator calls it {state}"
+            msg = f"nothing hangs under {transactional_id} in {look.searched}: its coordinator calls it {state}"
             raise CommandRefused(msg, remedy=f"{_LIST}; --topic T asks another topic")
         described = _of_producer(look.hanging, producer_id)
         end, hanging = self._decided(look.hanging, described, outcome)
@@ -160,7 +160,7 @@ class HangingTransactions:
             msg = f"no broker knows the topic{'s' * (len(gone) > 1)} {listed(gone)}"
             raise CommandRefused(msg, remedy="correct --topic")
         if logs.refused:
-            error = self._missing_read(logs.refused, f"what hangs there is not known; {look.place} answered")
+            error = self._missing_read(logs.refused, f"what hangs there is not known; {look.searched} answered")
             if is_empty:
                 raise error
             self._say(f"{error.message}\nFix: {error.remedy}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import NO_SLOTS, is_of_prefix, offsets_id, place_of
+from sparkapp.model.checkpoint.naming import NO_SLOTS, is_of_prefix, offsets_id, subtask_slot_of
 from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.transactional_id import number_of
 
@@ -19,7 +19,7 @@ class IdOwner:
     """A transactional id's owner.
 
     :param subtask: writer; None for the driver, and for ids by hint of attempts whose parallelism is unknown.
-    :param slot: place in the subtask's pool, from 0; None if ``subtask`` is.
+    :param slot: number in the subtask's pool, from 0; None if ``subtask`` is.
     :param attempt: description of the attempt or attempts that use the id.
     """
 
@@ -42,14 +42,14 @@ def owner_of(transactional_id: str, document: CheckpointDocument, *, pool_size: 
         return None
     if transactional_id == offsets_id(prefix):
         return IdOwner(subtask=None, slot=None, attempt="the driver of any attempt: offsets alone")
-    place, named = place_of(transactional_id, prefix), committable_of(transactional_id, document)
+    pair, named = subtask_slot_of(transactional_id, prefix), committable_of(transactional_id, document)
     if named is not None:
-        slot = slot_of(named.checkpoint_id, pool_size) if place is None else place.slot
+        slot = slot_of(named.checkpoint_id, pool_size) if pair is None else pair.slot
         return IdOwner(subtask=named.subtask, slot=slot, attempt=f"checkpoint {named.checkpoint_id} names it as final")
-    if place is not None:
-        known = f"attempt {document.attempt} or any before it" if place in document.slots else "an unknown attempt"
+    if pair is not None:
+        known = f"attempt {document.attempt} or any before it" if pair in document.slots else "an unknown attempt"
         attempt = known if prefix == document.prefix else "an attempt with a previous prefix"
-        return IdOwner(subtask=place.subtask, slot=place.slot, attempt=attempt)
+        return IdOwner(subtask=pair.subtask, slot=pair.slot, attempt=attempt)
     number = number_of(transactional_id, prefix)
     if number is None or prefix != document.prefix:
         return IdOwner(subtask=None, slot=None, attempt="an attempt with a previous prefix")

@@ -25,8 +25,8 @@ class Target:
 
     :param config: librdkafka properties of the cluster.
     :param prefixes: the job's present and previous transactional id prefixes; empty for all.
-    :param document: the job's checkpoint document; None if no place is named or no document is written yet.
-    :param has_state: whether a place of the document is named. If it has no document, no transaction is final.
+    :param document: the job's checkpoint document; None if none is named or none is written yet.
+    :param has_state: whether a document is named. If none is written yet, no transaction is final.
     :param pool_size: ids of a subtask.
     :param state: ``status.state`` of the resource; empty if no resource is named.
     :param spec: of the resource; None if none is named.

@@ -181,10 +181,10 @@ class Command:
         :raises CommandRefused: the job runs.
         """
         if self._target.state not in _AT_REST:
-            place = f"{options.job} -n {options.namespace}"
+            kubectl_name = f"{options.job} -n {options.namespace}"
             raise CommandRefused(
                 f"the job is {self._target.state}: {why}",
-                remedy=f"kubectl patch ksj {place} --type merge -p '{_SUSPEND}'",
+                remedy=f"kubectl patch ksj {kubectl_name} --type merge -p '{_SUSPEND}'",
             )
 
     def _lingering(self, options: argparse.Namespace) -> tuple[list[Found], list[Found]]:

@@ -29,7 +29,7 @@ older than the retention would be deleted unread. The record's timestamp is amon
 
 RAW_KEY, RAW_VALUE, STAGE, ERROR = "_raw_key", "_raw_value", "_error_stage", "_error"
 """Columns of the rows that :func:`dead_letters` takes, next to the source's other columns."""
-_PLACE = ["topic", "partition", "offset", "timestamp", STAGE, ERROR]
+_POSITION = ["topic", "partition", "offset", "timestamp", STAGE, ERROR]
 
 
 def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
@@ -41,10 +41,12 @@ def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
     """
     # As a number: a time may be outside the years of a ``datetime``.
     millis = rows.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
-    places = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", millis).select(_PLACE).to_pylist()
+    positions = (
+        rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", millis).select(_POSITION).to_pylist()
+    )
     headers = [
-        [*(previous or ()), *_cause(job, place)]
-        for previous, place in zip(rows.column("headers").to_pylist(), places, strict=True)
+        [*(previous or ()), *_cause(job, position)]
+        for previous, position in zip(rows.column("headers").to_pylist(), positions, strict=True)
     ]
     return pa.RecordBatch.from_arrays(
         [
@@ -106,15 +108,15 @@ def _header(name: str, text: str) -> dict[str, Any]:
     return {"key": HEADER_PREFIX + name, "value": text.encode()}
 
 
-def _cause(job: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
-    millis: int | None = place["timestamp"]
+def _cause(job: str, position: Mapping[str, Any]) -> list[dict[str, Any]]:
+    millis: int | None = position["timestamp"]
     texts = {
-        "topic": place["topic"],
-        "partition": str(place["partition"]),
-        "offset": str(place["offset"]),
+        "topic": position["topic"],
+        "partition": str(position["partition"]),
+        "offset": str(position["offset"]),
         "timestamp": "" if millis is None else str(millis),
         "job.name": job,
-        "stage": f"{place[STAGE].upper()}_DECODER",
-        "exception.message": place[ERROR][:MAX_MESSAGE],
+        "stage": f"{position[STAGE].upper()}_DECODER",
+        "exception.message": position[ERROR][:MAX_MESSAGE],
     }
     return [_header(name, text) for name, text in texts.items()]

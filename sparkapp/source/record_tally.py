@@ -52,15 +52,15 @@ _known: set[Group] = set()
 _shown: set[Group] = set()
 
 
-def note(places: pa.RecordBatch, error: Any, add: Add, *, framed: Any | None, by_topic: bool = True) -> None:
+def note(positions: pa.RecordBatch, error: Any, add: Add, *, framed: Any | None, by_topic: bool = True) -> None:
     """Adds a batch to the totals of this process; called by decoders in workers.
 
-    :param places: columns ``topic``, ``partition`` and ``offset``.
+    :param positions: columns ``topic``, ``partition`` and ``offset``.
     :param error: the error text of each record, or null.
     :param framed: raw values, if their format has the frame of a registry.
     :param by_topic: whether the groups of topics are counted, too.
     """
-    keys = {TOPIC: places.column("topic").cast(pa.binary())} if by_topic else {}
+    keys = {TOPIC: positions.column("topic").cast(pa.binary())} if by_topic else {}
     if framed is not None:
         has_frame = _call("equal", [_call("binary_slice", [framed], pc.SliceOptions(0, 1)), b"\0"])
         ids = _call("binary_slice", [framed], pc.SliceOptions(1, 5))
@@ -70,7 +70,7 @@ def note(places: pa.RecordBatch, error: Any, add: Add, *, framed: Any | None, by
         parsed = key if not len(bad) else key.filter(pc.is_null(error))
         _count(kind, parsed, _PARSED, add)
         for group in _count(kind, bad, _BAD, add) - _shown:
-            _show(group, places.filter(pc.is_valid(error)), bad, error.drop_null(), add)
+            _show(group, positions.filter(pc.is_valid(error)), bad, error.drop_null(), add)
 
 
 def tallies(workers: Mapping[str, Mapping[str, int]]) -> dict[Group, Tally]:
@@ -98,8 +98,8 @@ def counted(group: Group, parsed: int, bad: int, example: Example | None) -> dic
     totals = {f"{head}{_PARSED}": parsed, f"{head}{_BAD}": bad}
     if example is not None:
         text = " ".join(example.error.replace(_SEPARATOR, " ").split())[:MAX_ERROR]
-        place = _SEPARATOR.join((_EXAMPLE, example.topic, str(example.partition), text))
-        totals[f"{head}{place}"] = example.offset + 1  # a total of 0 is none
+        position = _SEPARATOR.join((_EXAMPLE, example.topic, str(example.partition), text))
+        totals[f"{head}{position}"] = example.offset + 1  # a total of 0 is none
     return {name: total for name, total in totals.items() if total}
 
 
@@ -123,11 +123,11 @@ def _name(kind: str, key: bytes) -> str:
     return str(int.from_bytes(key, "big")) if kind == SCHEMA else key.decode()
 
 
-def _show(group: Group, places: pa.RecordBatch, keys: Any, errors: Any, add: Add) -> None:
+def _show(group: Group, positions: pa.RecordBatch, keys: Any, errors: Any, add: Add) -> None:
     for row, key in enumerate(keys.to_pylist()):
         if key is not None and _name(group.kind, key) == group.name:
-            place = places.slice(row, 1).to_pylist()[0]
-            example = Example(place["topic"], place["partition"], place["offset"], errors[row].as_py())
+            position = positions.slice(row, 1).to_pylist()[0]
+            example = Example(position["topic"], position["partition"], position["offset"], errors[row].as_py())
             add(counted(group, 0, 0, example))
             _shown.add(group)
             return

@@ -36,7 +36,7 @@ _compute: Any = pc
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    place: str
+    position: str
     rank: int
     """Of records that stand out, that of the highest rank is told."""
     what: str
@@ -70,10 +70,10 @@ def with_source(error: RecordRefused, open_consumer: Callable[[], RangeReader]) 
                 consumer.close()
         except KafkaSparkJobError as failure:
             LOG.warning("the source of the refused record was not found: %s", failure.message)
-    return RecordRefused(f"{error.message}{found or f', while it read {places(read)}'}", remedy=error.remedy)
+    return RecordRefused(f"{error.message}{found or f', while it read {ranges_of(read)}'}", remedy=error.remedy)
 
 
-def places(splits: Sequence[KafkaPartitionSplit]) -> str:
+def ranges_of(splits: Sequence[KafkaPartitionSplit]) -> str:
     """Partitions with their offsets, as messages name them."""
     return listed(
         f"{split.partition} offset {split.start}"
@@ -97,10 +97,10 @@ def _find(record: RefusedRecord, read: Sequence[KafkaPartitionSplit], consumer: 
         if deadline.expired:
             return None
     if same is not None:
-        return f"; it is the source's {same.place}{same.what if record.cause is Cause.TIME else ''}"
+        return f"; it is the source's {same.position}{same.what if record.cause is Cause.TIME else ''}"
     if striking is None:
         return None
-    return f"; of the records read, {striking.place} {_WHY[record.cause]}{striking.what}"
+    return f"; of the records read, {striking.position} {_WHY[record.cause]}{striking.what}"
 
 
 _WHY = {Cause.SIZE: "is the largest", Cause.KEY: "has no key", Cause.TIME: "has the time that is farthest from now"}

@@ -12,7 +12,7 @@ from sparkapp.model import errors
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import decode_error, encode_error
 from sparkapp.model.errors import KafkaSparkJobError, RecordRefused, SparkDied, TransformFailed
-from sparkapp.source.refused_record import places
+from sparkapp.source.refused_record import ranges_of
 from sparkapp.spark.frames.user_frames import user_error
 
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
@@ -124,7 +124,9 @@ def while_reading(error: KafkaSparkJobError, splits: Iterable[KafkaPartitionSpli
         error.reading = tuple(read)
     if not read or not isinstance(error, TransformFailed):
         return error
-    return TransformFailed(f"{error.message}, while it read {places(read)}", remedy=error.remedy, detail=error.detail)
+    return TransformFailed(
+        f"{error.message}, while it read {ranges_of(read)}", remedy=error.remedy, detail=error.detail
+    )
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -12,7 +12,7 @@ import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
-from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, place_of
+from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, subtask_slot_of
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.ending.lingering import abort_lingering
@@ -79,7 +79,8 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, 
         assert topic_scope.open_transactions() == []
         state = leave(attempt, 10 * step)
         assert all(
-            (place_of(one.transactional_id, topic_scope.prefix) is None) == (naming is HINT) for one in state.pending
+            (subtask_slot_of(one.transactional_id, topic_scope.prefix) is None) == (naming is HINT)
+            for one in state.pending
         )
         expected += [10 * step + subtask for subtask in range(parallelism)]
     writers(1, state)

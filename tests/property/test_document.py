@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
@@ -54,7 +54,7 @@ def documents(draw):
     )
     attempt = draw(st.integers(1, (1 << 31) - 1))
     is_local = aligned and not committables and draw(st.booleans())
-    local = LocalPace(
+    local = LocalPart(
         era=draw(st.integers(1, attempt)),
         placed=frozenset(draw(st.sets(st.sampled_from([split.partition for split in splits]))) if splits else ()),
         ended=draw(st.booleans()),

@@ -15,13 +15,13 @@ from sparkapp.model.checkpoint.naming import (
     MAX_PARALLELISM,
     MAX_POOL_SIZE,
     NO_SLOTS,
-    Place,
     SlotBounds,
+    SubtaskSlot,
     TransactionNaming,
     is_first_start,
     is_of_prefix,
-    place_of,
     pool_of_subtask,
+    subtask_slot_of,
 )
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.sink.ending.lingering import select, walked_ids
@@ -36,7 +36,7 @@ ids = st.tuples(namings, prefixes, st.integers(0, 30), st.integers(0, 30))
 def named(naming: TransactionNaming, prefix: str, first: int, second: int) -> str:
     if naming is HINT:
         return pool_of_subtask(HINT, prefix=prefix, subtask=0, parallelism=1, pool_size=1, next_free=first)[0]
-    return Place(first, second).named(prefix)
+    return SubtaskSlot(first, second).named(prefix)
 
 
 @given(ids, ids)
@@ -47,14 +47,17 @@ def test_A07_one_id_is_of_one_prefix_and_one_naming(one, another):
     assert one[:2] == another[:2] or mine != named(*another)
     assert is_of_prefix(mine, prefix)
     assert is_of_prefix(mine, foreign) == (prefix == foreign)
-    assert (number_of(mine, prefix) is not None, place_of(mine, prefix) is not None) == (naming is HINT, naming is SLOT)
+    assert (number_of(mine, prefix) is not None, subtask_slot_of(mine, prefix) is not None) == (
+        naming is HINT,
+        naming is SLOT,
+    )
 
 
 @given(st.text("p-.0129٣+ \n", max_size=10))
 def test_A07_whatever_has_a_place_is_the_id_of_that_place(text):
     """What is read as an id is written the same, so no second text is taken for it."""
-    place, number = place_of(text, "p"), number_of(text, "p")
-    assert place is None or place.named("p") == text
+    pair, number = subtask_slot_of(text, "p"), number_of(text, "p")
+    assert pair is None or pair.named("p") == text
     assert number is None or f"p-{number}" == text
 
 
@@ -116,7 +119,9 @@ class Renaming(RuleBasedStateMachine):
             assert self.open.get(transactional_id, opened) == opened, "a triple must not commit another transaction"
             self.open.pop(transactional_id, None)
         walked = set(walked_ids("p", hint=self.hint, slots=self.slots, parallelism=parallelism, pool_size=pool_size))
-        assert {one for one in self.open if place_of(one, "p")} <= walked, "a walk finds what any attempt has open"
+        assert {one for one in self.open if subtask_slot_of(one, "p")} <= walked, (
+            "a walk finds what any attempt has open"
+        )
         first = is_first_start(self.hint, self.slots)
         for one in select(dict.fromkeys(self.open, TransactionState.ONGOING), first_start=first).abort:
             del self.open[one]

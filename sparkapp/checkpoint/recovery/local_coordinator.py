@@ -13,7 +13,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.naming import local_id
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
@@ -127,7 +127,7 @@ class LocalCoordinator:
         with self._lock:
             self._write(
                 replace(
-                    self._document, local=LocalPace(era=self._job.attempt), splits=splits, aligned=True,
+                    self._document, local=LocalPart(era=self._job.attempt), splits=splits, aligned=True,
                     checkpoint_id=self._document.checkpoint_id + 1, committables=(),
                     parallelism=spec.parallelism, created_at=self._now(), evidence_group=spec.source.group_id,
                     slots=self._document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
@@ -265,7 +265,7 @@ class LocalCoordinator:
             ended = replace(self._document, local=local, drained=True, finished=finished, created_at=self._now())
             self._write(replace(ended, sink_topics=frozenset()))
 
-    def _granted(self) -> LocalPace:
+    def _granted(self) -> LocalPart:
         local = self._document.local
         if local is None or local.era != self._job.attempt:
             msg = "no instance has been granted"

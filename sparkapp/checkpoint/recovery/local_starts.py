@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from sparkapp.model import commands
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, mark_of
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
     GroupOffsetsBehind,
@@ -37,7 +37,7 @@ class Resume(Enum):
     MISSING = auto()
 
 
-def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, local: LocalPace, uid: str) -> Resume:
+def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, local: LocalPart, uid: str) -> Resume:
     """The table of a partition. Pure.
 
     What is visible of a partition ends at the offset that its era has committed last. Document and group only grow in
@@ -61,7 +61,7 @@ def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, 
 
 
 def starts_of(
-    document: CheckpointDocument, local: LocalPace, group: GroupAnswer, job: Job
+    document: CheckpointDocument, local: LocalPart, group: GroupAnswer, job: Job
 ) -> dict[TopicPartition, int]:
     """Where each partition resumes. Pure; called by recovery, and before a subtask's new instance is granted.
 
@@ -89,7 +89,7 @@ def starts_of(
 
 
 def resumed(
-    document: CheckpointDocument, local: LocalPace, group: GroupAnswer, job: Job, *, forced: bool
+    document: CheckpointDocument, local: LocalPart, group: GroupAnswer, job: Job, *, forced: bool
 ) -> CheckpointDocument:
     """The document at the offsets where its partitions resume, which decides from now on. Pure.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.encoding.strict_json import (
@@ -238,11 +238,11 @@ def _topics(items: list[Any]) -> frozenset[str]:
     return frozenset(topics)
 
 
-def _local(reader: StrictReader, placed: set[TopicPartition]) -> LocalPace:
+def _local(reader: StrictReader, placed: set[TopicPartition]) -> LocalPart:
     era, ended = reader.integer("era", low=1, below=_BELOW), reader.boolean("ended")
     forgot_at = reader.integer("forgotAt", default=0)
     reader.finish()
-    return LocalPace(era=era, placed=frozenset(placed), ended=ended, forgot_at=forgot_at)
+    return LocalPart(era=era, placed=frozenset(placed), ended=ended, forgot_at=forgot_at)
 
 
 def _splits(body: Mapping[str, Any], placed: set[TopicPartition] | None) -> list[KafkaPartitionSplit]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, place_of
+from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, subtask_slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.partition import TopicPartition
@@ -54,8 +54,8 @@ def _total(value: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPace:
-    """What a document of the local pace has beyond its offsets, which are lower bounds of the group's.
+class LocalPart:
+    """The part `local` of a document of the local pace; the offsets of such a document are lower bounds of the group's.
 
     :param era: the attempt that was granted last. Its marks alone stand for commits that the document may not know.
     :param placed: partitions whose offset the group has from this era.
@@ -132,7 +132,7 @@ class CheckpointDocument:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     redeploy_nonce: int = 0
     counters: Counters = field(default_factory=Counters)
-    local: LocalPace | None = None
+    local: LocalPart | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -196,13 +196,13 @@ def _check_ids(document: CheckpointDocument) -> None:
                 f" {document.attempt}"
             )
             raise CheckpointCorrupt(msg)
-        place = place_of(committable.transactional_id, its_prefix)
-        if place is not None and (place.subtask != committable.subtask or place not in document.slots):
+        pair = subtask_slot_of(committable.transactional_id, its_prefix)
+        if pair is not None and (pair.subtask != committable.subtask or pair not in document.slots):
             msg = f"subtask {committable.subtask} has no id {committable.transactional_id}, as far as slotIds reach"
             raise CheckpointCorrupt(msg)
 
 
-def _check_local(document: CheckpointDocument, local: LocalPace) -> None:
+def _check_local(document: CheckpointDocument, local: LocalPart) -> None:
     """A document of the local pace names the ids and the group that decide, and nothing to commit."""
     if document.slots == NO_SLOTS or not document.evidence_group or document.committables or not document.aligned:
         msg = "it is of the local pace without slotIds or witnessGroup, or with transactions to commit"

@@ -34,7 +34,7 @@ class TransactionNaming(StrEnum):
     """Ids of a subtask that stay the same in every attempt, also after a rescale; as few ids as Flink's POOLING."""
 
 
-class Place(NamedTuple):
+class SubtaskSlot(NamedTuple):
     """Subtask and slot of an id of SUBTASK_AND_SLOT."""
 
     subtask: int
@@ -67,8 +67,8 @@ class SlotBounds:
             msg = f"subtasks have slots, and slots are a subtask's: {self}"
             raise InvalidArgument(msg)
 
-    def __contains__(self, place: Place) -> bool:
-        return place.subtask < self.subtasks and place.slot < self.slots
+    def __contains__(self, pair: SubtaskSlot) -> bool:
+        return pair.subtask < self.subtasks and pair.slot < self.slots
 
     def with_attempt(self, *, parallelism: int, pool_size: int) -> SlotBounds:
         """These bounds, extended by an attempt with this naming."""
@@ -76,7 +76,9 @@ class SlotBounds:
 
     def ids(self, prefix: str) -> Iterator[str]:
         """All ids within the bounds, for recovery where ListTransactions is not allowed."""
-        return (Place(subtask, slot).named(prefix) for subtask in range(self.subtasks) for slot in range(self.slots))
+        return (
+            SubtaskSlot(subtask, slot).named(prefix) for subtask in range(self.subtasks) for slot in range(self.slots)
+        )
 
 
 NO_SLOTS = SlotBounds()
@@ -99,19 +101,19 @@ def pool_of_subtask(
     generator = TransactionalIdGenerator(prefix=prefix, subtask=subtask, parallelism=parallelism, pool_size=pool_size)
     if naming is TransactionNaming.HINT:
         return generator.ids_to_use(next_free=next_free)
-    return [Place(subtask, slot).named(prefix) for slot in range(pool_size)]
+    return [SubtaskSlot(subtask, slot).named(prefix) for slot in range(pool_size)]
 
 
-def place_of(transactional_id: str, prefix: str) -> Place | None:
-    """:meth:`Place.named` read back; None where the id is of another prefix or naming."""
+def subtask_slot_of(transactional_id: str, prefix: str) -> SubtaskSlot | None:
+    """:meth:`SubtaskSlot.named` read back; None where the id is of another prefix or naming."""
     head, dash, tail = transactional_id.rpartition("-")
     match = _SLOT_TAIL.fullmatch(tail) if head == prefix and dash else None
-    return Place(int(match[1]), int(match[2])) if match else None
+    return SubtaskSlot(int(match[1]), int(match[2])) if match else None
 
 
 def local_id(prefix: str, subtask: int) -> str:
     """The only id of a subtask that commits by itself, in either naming: its transactions follow each other."""
-    return Place(subtask, 0).named(prefix)
+    return SubtaskSlot(subtask, 0).named(prefix)
 
 
 def offsets_id(prefix: str) -> str:
@@ -121,16 +123,18 @@ def offsets_id(prefix: str) -> str:
 
 def is_of_prefix(transactional_id: str, prefix: str) -> bool:
     """Whether the id is of the prefix, in either naming (A07: foreign ids stay untouched)."""
-    of_subtask = number_of(transactional_id, prefix) is not None or place_of(transactional_id, prefix) is not None
+    of_subtask = (
+        number_of(transactional_id, prefix) is not None or subtask_slot_of(transactional_id, prefix) is not None
+    )
     return of_subtask or transactional_id == offsets_id(prefix)
 
 
 def order_of(transactional_id: str, prefix: str) -> tuple[int, ...]:
     """Sort key of the ids of a prefix: by number, then by subtask and slot, then the driver's id."""
-    number, place = number_of(transactional_id, prefix), place_of(transactional_id, prefix)
+    number, pair = number_of(transactional_id, prefix), subtask_slot_of(transactional_id, prefix)
     if number is not None:
         return (0, number)
-    return (2,) if place is None else (1, *place)
+    return (2,) if pair is None else (1, *pair)
 
 
 def pattern_of(prefix: str) -> str:

@@ -13,7 +13,7 @@ from sparkapp.model.errors import InvalidArgument, ProducersPoolEmpty
 
 
 def slot_of(checkpoint_id: int, pool_size: int) -> int:
-    """The place in a subtask's pool whose id a checkpoint writes under: ``checkpoint mod pool``, in both namings.
+    """The number of a checkpoint's id in a subtask's pool: ``checkpoint mod pool``, in both namings.
 
     :param pool_size: ids of a subtask.
     """

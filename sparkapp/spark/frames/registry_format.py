@@ -49,8 +49,8 @@ def parse_registered(
     def decode(values: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:  # type: ignore[type-arg]
         found = decoded_side(values, side, kind=kind, registry=registry, schema=schema)
         if publish is not None:
-            places = pa.RecordBatch.from_arrays([topic, partition, offset], names=["topic", "partition", "offset"])
-            _count(found.field(_ERROR), values, places)
+            positions = pa.RecordBatch.from_arrays([topic, partition, offset], names=["topic", "partition", "offset"])
+            _count(found.field(_ERROR), values, positions)
             publish()
         return found
 
@@ -66,9 +66,9 @@ def parse_registered(
     )
 
 
-def _count(errors: Any, values: Any, places: pa.RecordBatch) -> None:
+def _count(errors: Any, values: Any, positions: pa.RecordBatch) -> None:
     """Counts records by their schema; not in the function that Spark pickles, which cannot have the totals."""
-    record_tally.note(places, errors, TOTALS.add, framed=values.cast(pa.binary()), by_topic=False)
+    record_tally.note(positions, errors, TOTALS.add, framed=values.cast(pa.binary()), by_topic=False)
 
 
 def decoded_side(

@@ -14,7 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
@@ -121,7 +121,7 @@ def test_an_attempt_of_the_two_phase_pace_leaves_the_era_of_the_local_pace(
     """Recovery keeps the era for partitions that the job reads no more, and this document leaves them out."""
     before = replace(
         DOCUMENT, splits=SPLITS, evidence_group="g", slots=SlotBounds(1, 1),
-        local=LocalPace(era=1, placed=frozenset({A1})),
+        local=LocalPart(era=1, placed=frozenset({A1})),
     )  # fmt: skip
     store = MemoryStore(encode(before))
     spec = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=delivery_guarantee))

@@ -11,7 +11,7 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, Loc
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark, mark_of, offset_mark
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
 from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
@@ -101,7 +101,7 @@ def test_the_grant_has_starts_era_and_bound_and_nothing_is_placed() -> None:
     rig.coordinator.grant(STARTS, {A0: 500}, {"a": "0123456789"})
     found = rig.written
     assert found == rig.coordinator.document
-    assert found.local == LocalPace(era=6)
+    assert found.local == LocalPart(era=6)
     assert (found.offsets, found.evidence_group, found.topic_ids) == ({A0: 100, A1: 50}, "group", {"a": "0123456789"})
     assert found.slots == SlotBounds(3, 5), "a bound never shrinks"
     assert (found.checkpoint_id, found.engine, found.transactional) == (10, "", False)
@@ -133,7 +133,7 @@ def test_partitions_are_placed_once_and_new_ones_are_added() -> None:
     assert rig.ticks == ticks, "nothing is written"
     rig.coordinator.placed({A2: 7})
     assert rig.written.offsets == {A0: 100, A1: 50, A2: 7}
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0, A1, A2}))
+    assert rig.written.local == LocalPart(era=6, placed=frozenset({A0, A1, A2}))
 
 
 def test_partitions_that_are_gone_are_forgotten_with_the_ids_of_their_topics() -> None:
@@ -144,10 +144,10 @@ def test_partitions_that_are_gone_are_forgotten_with_the_ids_of_their_topics() -
     rig.coordinator.forget({b0, A1})
     assert rig.written.offsets == {A0: 100}
     assert (rig.written.stops, rig.written.topic_ids) == ({A0: 500}, {"a": "0123456789"})
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}), forgot_at=11)
+    assert rig.written.local == LocalPart(era=6, placed=frozenset({A0}), forgot_at=11)
     assert rig.written.checkpoint_id == 11, "every mark of them is older"
     rig.coordinator.forget({b0})
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}), forgot_at=12)
+    assert rig.written.local == LocalPart(era=6, placed=frozenset({A0}), forgot_at=12)
     assert rig.written.checkpoint_id == 12, "it may be placed, and no document says so yet"
 
 
@@ -193,7 +193,7 @@ def test_a_partition_that_is_not_placed_is_not_recorded() -> None:
     rig.coordinator.placed({A0: 100})
     rig.coordinator.record({A0: 130, A1: 99, A2: 1}, LocalTotals(transactions=2))
     assert rig.written.offsets == {A0: 130, A1: 50}
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0}))
+    assert rig.written.local == LocalPart(era=6, placed=frozenset({A0}))
 
 
 @pytest.mark.parametrize("writes_first", [True, False])
@@ -259,7 +259,7 @@ def test_an_orderly_stop_is_exact() -> None:
     rig = Rig().running()
     rig.coordinator.drained(finished=True)
     assert (rig.written.drained, rig.written.finished) == (True, True)
-    assert rig.written.local == LocalPace(era=6, placed=frozenset({A0, A1}), ended=True)
+    assert rig.written.local == LocalPart(era=6, placed=frozenset({A0, A1}), ended=True)
 
 
 def test_a_stop_before_the_grant_keeps_what_recovery_found() -> None:
@@ -272,14 +272,14 @@ def test_a_stop_before_the_grant_keeps_what_recovery_found() -> None:
 
 def test_a_stop_before_the_grant_leaves_the_era_of_an_earlier_attempt_open() -> None:
     """It still decides about a topic that the spec has left, and has not ended in order."""
-    era = LocalPace(era=5, placed=frozenset({A1}))
+    era = LocalPart(era=5, placed=frozenset({A1}))
     rig = Rig(replace(CLAIM, local=era, evidence_group="group", engine="", transactional=False))
     rig.coordinator.drained()
     assert (rig.written.local, rig.written.evidence_group, rig.written.drained) == (era, "group", True)
     with pytest.raises(InvalidArgument, match="no instance has been granted"):
         rig.coordinator.placed({A1: 50})
     rig.coordinator.grant(STARTS[:1])
-    assert rig.written.local == LocalPace(era=6)
+    assert rig.written.local == LocalPart(era=6)
 
 
 def test_a_topic_id_that_was_not_known_at_placing_is_recorded_once_and_never_replaced() -> None:

@@ -12,7 +12,7 @@ from sparkapp.__main__ import main
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.cli import checkpoints
-from sparkapp.cli.job_place import FoundJob, JobPlace
+from sparkapp.cli.job_checkpoints import FoundJob, JobCheckpoints
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.checkpoint.retained import retained, retained_key
@@ -164,7 +164,7 @@ def test_a_restore_is_refused_where_operators_keep_state(run, state):
     assert "SpecificOffsets" in err
 
 
-class Kubernetes(JobPlace):
+class Kubernetes(JobCheckpoints):
     """A resource whose patches are noted."""
 
     def __init__(self, **spec):
@@ -183,7 +183,7 @@ class Kubernetes(JobPlace):
 @pytest.mark.parametrize(("nonce", "next_one"), [(0, 5), (4, 5), (9, 10)])
 def test_the_nonce_grows_beyond_what_was_asked_for_and_what_was_served(monkeypatch, capsys, nonce, next_one):
     place = Kubernetes(restore={"nonce": nonce})
-    monkeypatch.setattr(checkpoints, "place_of", lambda **_: place)
+    monkeypatch.setattr(checkpoints, "checkpoints_of", lambda **_: place)
     assert main(["checkpoint", "restore", "12", "--job", "orders"]) == 0
     assert place.asked == []
     assert main(["checkpoint", "restore", "12", "--job", "orders", "--yes"]) == 0
@@ -195,7 +195,7 @@ def test_the_nonce_grows_beyond_what_was_asked_for_and_what_was_served(monkeypat
 
 def test_a_member_of_a_group_is_not_restored(monkeypatch, capsys):
     place = Kubernetes(source={"groupMembership": {"mode": "Subscribe"}})
-    monkeypatch.setattr(checkpoints, "place_of", lambda **_: place)
+    monkeypatch.setattr(checkpoints, "checkpoints_of", lambda **_: place)
     assert main(["checkpoint", "restore", "12", "--job", "orders", "--yes"]) == 1
     assert "--reset-offsets" in capsys.readouterr().err
     assert place.asked == []

@@ -12,7 +12,7 @@ import pytest
 from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_cluster
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ClusterChanged
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -67,7 +67,7 @@ def test_a_first_start_on_this_release_records_the_cluster() -> None:
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_job_of_the_local_pace_moves_if_it_has_ended_in_order(ended: bool) -> None:
     """A mirrored group may be behind what is visible on the previous cluster."""
-    local = LocalPace(era=3, placed=frozenset({TopicPartition("in", 0)}), ended=ended)
+    local = LocalPart(era=3, placed=frozenset({TopicPartition("in", 0)}), ended=ended)
     splits = (KafkaPartitionSplit(TopicPartition("in", 0), 100, 100),)
     document = replace(DOCUMENT, local=local, evidence_group="g", splits=splits)
     if ended:

@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.checkpoint.recovery.local_starts import Resume, resume_of, resumed, starts_of
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, offset_mark
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import (
@@ -51,20 +51,20 @@ UNPLACED_IS_THE_DOCUMENTS = [of(4, 100), of(4, 99), of(4, 101), BY_HAND, GroupOf
 )
 def test_marks_of_the_era_and_of_later_eras_decide(found: GroupOffset, placed: bool, expected: Resume) -> None:
     for ended in (True, False):
-        local = LocalPace(era=ERA, ended=ended)
+        local = LocalPart(era=ERA, ended=ended)
         assert resume_of(100, found, is_placed=placed, local=local, uid="uid") is expected
 
 
 def test_a_mark_on_an_unknown_partition_counts_from_the_last_deletion_on() -> None:
     """Brokers may keep the offset of a deleted topic, and its successor has the name."""
     known = partial(resume_of, None, of(ERA, 170), is_placed=False, uid="uid")
-    assert known(local=LocalPace(era=ERA, forgot_at=9)) is Resume.GROUP
-    assert known(local=LocalPace(era=ERA, forgot_at=10)) is Resume.DOCUMENT
+    assert known(local=LocalPart(era=ERA, forgot_at=9)) is Resume.GROUP
+    assert known(local=LocalPart(era=ERA, forgot_at=10)) is Resume.DOCUMENT
 
 
 @pytest.mark.parametrize("found", UNPLACED_IS_THE_DOCUMENTS)
 def test_a_partition_that_is_not_placed_resumes_at_the_document(found: GroupOffset | None) -> None:
-    assert resume_of(100, found, is_placed=False, local=LocalPace(era=ERA), uid="uid") is Resume.DOCUMENT
+    assert resume_of(100, found, is_placed=False, local=LocalPart(era=ERA), uid="uid") is Resume.DOCUMENT
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_partition_that_is_not_placed_resumes_at_the_document(found: GroupOffs
 def test_a_placed_partition_has_the_eras_offset_or_somebody_interfered(
     found: GroupOffset | None, ended: bool, expected: Resume
 ) -> None:
-    local = LocalPace(era=ERA, ended=ended)
+    local = LocalPart(era=ERA, ended=ended)
     assert resume_of(100, found, is_placed=True, local=local, uid="uid") is expected
 
 
@@ -91,7 +91,7 @@ def test_a_placed_partition_has_the_eras_offset_or_somebody_interfered(
     [(of(ERA, 3), Resume.GROUP), (of(6, 3), Resume.STATE_OLDER), (of(4, 3), Resume.DOCUMENT), (None, Resume.DOCUMENT)],
 )
 def test_a_partition_that_the_document_does_not_know(found: GroupOffset | None, expected: Resume) -> None:
-    assert resume_of(None, found, is_placed=False, local=LocalPace(era=ERA), uid="uid") is expected
+    assert resume_of(None, found, is_placed=False, local=LocalPart(era=ERA), uid="uid") is expected
 
 
 def document(*, checkpoint_id: int = 9) -> CheckpointDocument:
@@ -99,7 +99,7 @@ def document(*, checkpoint_id: int = 9) -> CheckpointDocument:
         job_uid="uid", attempt=ERA, checkpoint_id=checkpoint_id, created_at="", parallelism=2, prefix="p",
         slots=SlotBounds(2, 1), evidence_group="group", redeploy_nonce=3,
         splits=(KafkaPartitionSplit(A0, 80, 100), KafkaPartitionSplit(A1, 0, 50)),
-        local=LocalPace(era=ERA, placed=frozenset({A0, A1})),
+        local=LocalPart(era=ERA, placed=frozenset({A0, A1})),
     )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def test_the_era_decides_about_a_topic_that_the_spec_has_left_until_its_partitio
     assert known.local is not None
     without = resumed(known, known.local, {A0: of(ERA, 170)}, JOB, forced=False)
     assert without.offsets == {A0: 170, A1: 50}
-    assert without.local == LocalPace(era=ERA, placed=frozenset({A1}))
+    assert without.local == LocalPart(era=ERA, placed=frozenset({A1}))
     found = resumed(without, without.local, {A0: of(ERA, 170), A1: of(ERA, 90)}, JOB, forced=False)
     assert (found.local, found.evidence_group, found.offsets) == (None, "", {A0: 170, A1: 90})
     assert found.counters.records_in == 70 + 40

@@ -11,7 +11,7 @@ import pytest
 from sparkapp.checkpoint.recovery import rolled_back
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer, starts_of
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
-from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
@@ -31,7 +31,7 @@ JOB = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=6, s
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=5, checkpoint_id=9, created_at="", parallelism=2, prefix="p", evidence_group="group",
     splits=tuple(KafkaPartitionSplit(each, 80, 100) for each in (A0, A1)), topic_ids={"a": "1"},
-    local=LocalPace(era=5, placed=frozenset({A0, A1})),
+    local=LocalPart(era=5, placed=frozenset({A0, A1})),
 )  # fmt: skip
 
 

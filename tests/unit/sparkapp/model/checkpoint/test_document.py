@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.model.checkpoint.codec import LOCAL_FORMAT_VERSION, MAX_DOCUMENT_BYTES, MAX_ENGINE_BYTES, decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
 from sparkapp.model.checkpoint.naming import SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign, CheckpointTooLarge
@@ -486,7 +486,7 @@ def local_document(**changes):
     """Of the local pace; the topics ``idle`` and ``orders`` are placed."""
     placed = frozenset(split.partition for split in SPLITS if split.partition.topic in {"idle", "orders"})
     base = document(
-        committables=(), slots=SlotBounds(3, 1), evidence_group="group", local=LocalPace(era=4, placed=placed)
+        committables=(), slots=SlotBounds(3, 1), evidence_group="group", local=LocalPart(era=4, placed=placed)
     )
     return replace(base, **changes)
 
@@ -540,5 +540,5 @@ def test_a_document_of_the_local_pace_that_cannot_be(name, value):
 def test_ten_thousand_topics_that_are_not_placed_fit():
     names = [f"orders.region-{number:05}" for number in range(10_000)]
     splits = tuple(KafkaPartitionSplit(TopicPartition(name, 0), 1_000_000_000, 1_000_001_000) for name in names)
-    known = local_document(splits=splits, local=LocalPace(era=4), topic_ids=dict.fromkeys(names, "AbCdEfGh-_"))
+    known = local_document(splits=splits, local=LocalPart(era=4), topic_ids=dict.fromkeys(names, "AbCdEfGh-_"))
     assert len(encode(known).encode()) <= MAX_DOCUMENT_BYTES

@@ -12,15 +12,15 @@ from sparkapp.model.checkpoint.naming import (
     MAX_PARALLELISM,
     MAX_POOL_SIZE,
     NO_SLOTS,
-    Place,
     SlotBounds,
+    SubtaskSlot,
     TransactionNaming,
     is_of_prefix,
     offsets_id,
     order_of,
     pattern_of,
-    place_of,
     pool_of_subtask,
+    subtask_slot_of,
 )
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.transactional_id import number_of
@@ -59,7 +59,7 @@ def test_H17_a_subtask_outside_of_the_parallelism_has_no_ids(naming: Transaction
     ],
 )  # fmt: skip
 def test_A07_what_is_not_an_id_of_the_prefix_and_the_naming_has_no_place(foreign: str) -> None:
-    assert place_of(foreign, "p") is None
+    assert subtask_slot_of(foreign, "p") is None
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_A07_what_is_not_an_id_of_the_prefix_and_the_naming_has_no_place(foreign
 def test_A07_of_all_prefixes_that_an_id_begins_with_it_is_of_one(transactional_id: str, prefix: str) -> None:
     beginnings = [transactional_id[:end] for end in range(1, len(transactional_id))]
     assert [one for one in beginnings if is_of_prefix(transactional_id, one)] == [prefix]
-    assert (number_of(transactional_id, prefix) is None) != (place_of(transactional_id, prefix) is None)
+    assert (number_of(transactional_id, prefix) is None) != (subtask_slot_of(transactional_id, prefix) is None)
 
 
 @pytest.mark.parametrize("prefix", ["a", "a-offsets", "a-1", "a-1.2"])
 def test_A1_the_drivers_id_is_of_its_prefix_and_no_subtasks(prefix: str) -> None:
     one = offsets_id(prefix)
     assert [each for each in ("a", "a-offsets", "a-1", "a-1.2") if is_of_prefix(one, each)] == [prefix]
-    assert (number_of(one, prefix), place_of(one, prefix)) == (None, None)
+    assert (number_of(one, prefix), subtask_slot_of(one, prefix)) == (None, None)
     assert re.fullmatch(pattern_of(prefix), one)
 
 
@@ -102,9 +102,9 @@ def test_bounds_only_grow() -> None:
     both = wide.with_attempt(parallelism=1, pool_size=5)
     assert (wide, both) == (SlotBounds(4, 2), SlotBounds(4, 5))
     assert len(list(both.ids("p"))) == len(set(both.ids("p"))) == 20
-    assert Place(3, 4) in both
-    assert Place(4, 0) not in both
-    assert Place(0, 5) not in both
+    assert SubtaskSlot(3, 4) in both
+    assert SubtaskSlot(4, 0) not in both
+    assert SubtaskSlot(0, 5) not in both
 
 
 @pytest.mark.parametrize("wrong", [(-1, 0), (0, 1), (1, 0), (MAX_PARALLELISM + 1, 1), (1, MAX_POOL_SIZE + 1)])

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPace
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -65,7 +65,7 @@ def completed(
     counters: Counters | None = None,
     watermark: int = 0,
     evidence: str = "group",
-    local: LocalPace | None = None,
+    local: LocalPart | None = None,
 ) -> Completed:
     engine = encode_engine(EngineState(checkpoint_id, f'{{"batchWatermarkMs":{watermark}}}'))
     document = CheckpointDocument(
@@ -154,7 +154,7 @@ def test_the_rate_is_of_written_records_between_two_completions() -> None:
 def test_transactions_of_the_local_pace_are_in_no_document_and_count_all_the_same() -> None:
     progress, report = reported_progress()
     progress.recovered(recovery(transactions_committed=20))
-    split, local = KafkaPartitionSplit(A0, 40, 100), LocalPace(era=3, placed=frozenset({A0}))
+    split, local = KafkaPartitionSplit(A0, 40, 100), LocalPart(era=3, placed=frozenset({A0}))
     progress.completed(completed(8, split, counters=Counters(transactions_committed=95), local=local), 10)
     assert samples(progress)["kafkaspark_sink_transactions_committed_total"] == 77
     assert report["transactions_committed"] == 95

@@ -26,7 +26,7 @@ class FoundJob:
     :param texts: of the retained checkpoints, by key.
     :param spec: the resource's, empty for a state file.
     :param version: the resource's, to change it.
-    :param place: name and namespace of the resource as kubectl takes them.
+    :param kubectl_name: name and namespace of the resource as kubectl takes them.
     """
 
     uid: str
@@ -34,7 +34,7 @@ class FoundJob:
     texts: dict[str, str]
     spec: dict[str, Any] = field(default_factory=dict)
     version: str = ""
-    place: str = ""
+    kubectl_name: str = ""
     lost: CheckpointError | None = None
 
     def current(self) -> CheckpointDocument:
@@ -46,7 +46,9 @@ class FoundJob:
             raise self.lost
         if self.text is None:
             msg = "the job has no checkpoint yet"
-            raise CheckpointMissing(msg, remedy=f"start the job; see its conditions: kubectl describe ksj {self.place}")
+            raise CheckpointMissing(
+                msg, remedy=f"start the job; see its conditions: kubectl describe ksj {self.kubectl_name}"
+            )
         return decode(self.text, job_uid=self.uid)
 
     def earlier(self) -> list[RetainedCheckpoint | CheckpointUnusable]:
@@ -54,8 +56,8 @@ class FoundJob:
         return retained_checkpoints(self.texts, job_uid=self.uid)
 
 
-class JobPlace(Protocol):
-    """A place of checkpoints, for the ``checkpoint`` commands."""
+class JobCheckpoints(Protocol):
+    """Where the checkpoints of a job are, for the ``checkpoint`` commands."""
 
     def find(self) -> FoundJob:
         """Reads everything.
@@ -74,7 +76,7 @@ class JobPlace(Protocol):
         ...
 
 
-class KubernetesPlace:
+class ClusterCheckpoints:
     """The resource and its ConfigMaps, with the identity of the kubeconfig or of the pod."""
 
     def __init__(self, *, namespace: str, job: str) -> None:
@@ -84,18 +86,18 @@ class KubernetesPlace:
         self._api = core_api()
         self._namespace, self._name = namespace, job
         self._job = f"{namespace}/{job}"
-        self._place = f"{job} -n {namespace}"
+        self._kubectl_name = f"{job} -n {namespace}"
         self._resources = JobResources(namespace=namespace, job=job)
 
     def find(self) -> FoundJob:
-        """Reads the resource and both ConfigMaps, see :meth:`JobPlace.find`."""
+        """Reads the resource and both ConfigMaps, see :meth:`JobCheckpoints.find`."""
         from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
 
         body = self._resources.read()
-        place = {"namespace": self._namespace, "job": self._name, "uid": str(body["metadata"]["uid"])}
+        owner = {"namespace": self._namespace, "job": self._name, "uid": str(body["metadata"]["uid"])}
         text, lost = None, None
         try:
-            text = ConfigMapStore(self._api, **place, deadline=10).read().text
+            text = ConfigMapStore(self._api, **owner, deadline=10).read().text
         except (CheckpointMissing, CheckpointCorrupt) as error:
             # Without a current checkpoint the retained checkpoints matter most.
             lost = error
@@ -103,14 +105,14 @@ class KubernetesPlace:
             uid=body["metadata"]["uid"],
             text=text,
             lost=lost,
-            texts=ConfigMapRetainedStore(self._api, **place, deadline=10).read(),
+            texts=ConfigMapRetainedStore(self._api, **owner, deadline=10).read(),
             spec=body.get("spec") or {},
             version=body["metadata"]["resourceVersion"],
-            place=self._place,
+            kubectl_name=self._kubectl_name,
         )
 
     def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
-        """Patches the resource, see :meth:`JobPlace.request_restore`."""
+        """Patches the resource, see :meth:`JobCheckpoints.request_restore`."""
         patch = {"restore": {"checkpoint": checkpoint, "nonce": nonce}}
         self._resources.patch_spec(patch, expected=found.version)
         return (
@@ -119,14 +121,14 @@ class KubernetesPlace:
         )
 
 
-class FilePlace:
+class FileCheckpoints:
     """The state file of ``python3 -m sparkapp run --state FILE``, and its folder of retained checkpoints."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
 
     def find(self) -> FoundJob:
-        """Reads the state file and its folder, see :meth:`JobPlace.find`."""
+        """Reads the state file and its folder, see :meth:`JobCheckpoints.find`."""
         text = FileStore(self._state).read().text
         if text is None:
             msg = f"state file {self._state} does not exist"
@@ -150,15 +152,15 @@ def _uid(text: str) -> str:
         raise CheckpointCorrupt(msg) from error
 
 
-def place_of(*, state: Path | None, namespace: str, job: str | None) -> JobPlace:
-    """The place that the options name.
+def checkpoints_of(*, state: Path | None, namespace: str, job: str | None) -> JobCheckpoints:
+    """The checkpoints that the options name.
 
     :param state: state file; it wins over the job.
     :raises CheckpointError: neither a job nor a state file is named.
     """
     if state is not None:
-        return FilePlace(state)
+        return FileCheckpoints(state)
     if not job:
         msg = "no job is named"
         raise CheckpointError(msg, remedy="add --job NAME (and --namespace), or --state FILE")
-    return KubernetesPlace(namespace=namespace, job=job)
+    return ClusterCheckpoints(namespace=namespace, job=job)
