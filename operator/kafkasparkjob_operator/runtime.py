@@ -16,14 +16,16 @@ from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.reconcile import Reconciler
 from kafkasparkjob_operator.controller.sweep import Sweep
-from kafkasparkjob_operator.controller.watches.access import register_access
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
-from kafkasparkjob_operator.controller.watches.jobs import register_jobs
+from kafkasparkjob_operator.controller.watches.handlers import (
+    register_access,
+    register_jobs,
+    register_pods,
+    register_reports,
+)
 from kafkasparkjob_operator.controller.watches.kopf_settings import WATCHED, watch_settings
 from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoundary
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
-from kafkasparkjob_operator.controller.watches.pods import register_pods
-from kafkasparkjob_operator.controller.watches.reports import register_reports
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configuration

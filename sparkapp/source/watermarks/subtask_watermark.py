@@ -1,4 +1,4 @@
-"""A subtask's watermark while it reads one checkpoint. Pure."""
+"""A subtask's watermark while it reads one checkpoint, by the latest record times of its batches. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.watermarks.record_times import latest_times
 
+TIME_COLUMNS = frozenset({"topic", "partition", "timestamp"})
+"""Columns of the source that :func:`latest_times` needs."""
 NO_WATERMARK = -(1 << 63)
 """Before every record time, as Flink's ``Long.MIN_VALUE``."""
 NO_LIMIT = (1 << 63) - 1
@@ -91,3 +92,21 @@ class SubtaskWatermark:
     def reached(self) -> ReachedWatermarks:
         """The answer, when everything is read."""
         return ReachedWatermarks(own=self.value, partitions={each: self._partitions[each] for each in self._read})
+
+
+def latest_times(batch: pa.RecordBatch) -> dict[TopicPartition, int]:
+    """The latest record time of each partition, in milliseconds since 1970; called for each batch that is read.
+
+    A partition whose records have no time is absent.
+
+    :param batch: with the columns of :data:`TIME_COLUMNS`, in the types of the source.
+    """
+    columns = {name: batch.column(name) for name in ("topic", "partition")}
+    times = batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+    table = pa.table({**columns, "time": times})
+    latest = table.group_by(["topic", "partition"], use_threads=False).aggregate([("time", "max")])
+    return {
+        TopicPartition(row["topic"], row["partition"]): row["time_max"]
+        for row in latest.to_pylist()
+        if row["time_max"] is not None
+    }

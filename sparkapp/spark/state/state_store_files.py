@@ -16,8 +16,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sparkapp.checkpoint.volume import writing_to
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.state import query_log
 
 _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
@@ -149,3 +152,20 @@ def _numbered(folder: Path) -> list[Path]:
         return []
     found = [entry for entry in folder.iterdir() if entry.is_dir() and entry.name.isdigit()]
     return sorted(found, key=lambda entry: int(entry.name))
+
+
+def query_folder(job: Job, folder: Path, document: CheckpointDocument, *, stateful_allowed: bool) -> Path:
+    """The folder of the attempt's query, with the files of its state store.
+
+    Called after the transactions of previous attempts are settled, because readers wait for these, and before Spark
+    starts the query.
+
+    :raises QueryStateMissing: the volume does not hold the checkpoint's version.
+    """
+    if not stateful_allowed:
+        return folder  # the engine refuses a transform that keeps state
+    engine = query_log.restored_engine(document)
+    return prepare(
+        folder, attempt=job.attempt, writer=engine.attempt,
+        version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
+    )  # fmt: skip

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
-from sparkapp.source.watermarks.record_times import TIME_COLUMNS
-from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks, SubtaskWatermark
+from sparkapp.source.watermarks.subtask_watermark import TIME_COLUMNS, ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.failures import printed
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
 from sparkapp.spark.tasks import client_totals

@@ -46,7 +46,7 @@ from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watch
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
-from sparkapp.spark.state.query_folder import query_folder
+from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.start import Parts, group_evidence, start
 
 LOG = logging.getLogger(__name__)

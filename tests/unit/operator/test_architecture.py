@@ -13,10 +13,7 @@ KOPF = {
     "runtime",
     "controller.watches.kopf_settings",
     "controller.watches.kopf_watch_patch",
-    "controller.watches.jobs",
-    "controller.watches.pods",
-    "controller.watches.access",
-    "controller.watches.reports",
+    "controller.watches.handlers",
 }
 KUBERNETES = {"kubernetes.client"}
 IMPURE = {

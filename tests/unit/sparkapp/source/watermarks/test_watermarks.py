@@ -20,13 +20,13 @@ from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks, job_watermarks_of
-from sparkapp.source.watermarks.record_times import latest_times
 from sparkapp.source.watermarks.subtask_watermark import (
     NO_LIMIT,
     NO_WATERMARK,
     GivenWatermarks,
     ReachedWatermarks,
     SubtaskWatermark,
+    latest_times,
 )
 
 BOUND = 100

@@ -16,9 +16,8 @@ from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.state.query_folder import query_folder
 from sparkapp.spark.state.query_log import EngineState, encode_engine
-from sparkapp.spark.state.state_store_files import prepare
+from sparkapp.spark.state.state_store_files import prepare, query_folder
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
