@@ -12,11 +12,11 @@ from sparkapp.model.encoding.schema import (
     NO_DEFAULT,
     VALIDATIONS,
     Described,
+    Metadata,
     ObjectDefault,
     ObjectRule,
-    Place,
     Quantity,
-    place_of,
+    metadata_of,
     resource_name,
 )
 
@@ -51,18 +51,18 @@ def _add_fields(kind: type, target: Schema) -> None:
     types = get_type_hints(kind)
     objects: Mapping[str, Described] = getattr(kind, "OBJECTS", {})
     for declared in fields(kind):
-        place, declared_type = place_of(declared.metadata), types[declared.name]
-        if place.is_hidden:
+        about, declared_type = metadata_of(declared.metadata), types[declared.name]
+        if about.is_hidden:
             continue
-        if place.path == ".":
-            _add_fields(place.kind or declared_type, target)
+        if about.path == ".":
+            _add_fields(about.kind or declared_type, target)
             continue
-        *parents, name = (place.path or resource_name(declared.name)).split(".")
+        *parents, name = (about.path or resource_name(declared.name)).split(".")
         parent, way = target, ""
         for step in parents:
             way = f"{way}.{step}".removeprefix(".")
             parent = parent.setdefault("properties", {}).setdefault(step, _described(objects[way]))
-        schema, is_required = _field_schema(declared, place, declared_type)
+        schema, is_required = _field_schema(declared, about, declared_type)
         parent.setdefault("properties", {})[name] = schema
         if is_required:
             parent.setdefault("required", []).append(name)
@@ -72,36 +72,36 @@ def _described(found: Described) -> Schema:
     return {"type": "object", "description": found.text, "default": found.default}
 
 
-def _field_schema(declared: Field[Any], place: Place, declared_type: Any) -> tuple[Schema, bool]:
+def _field_schema(declared: Field[Any], about: Metadata, declared_type: Any) -> tuple[Schema, bool]:
     """The schema, and whether the object needs the field."""
     options = [option for option in get_args(declared_type) if option is not type(None)]
     is_optional = get_origin(declared_type) is UnionType
-    kind = place.kind or (options[0] if is_optional else declared_type)
-    schema = _value_schema(kind, place)
-    if place.text:
-        schema["description"] = place.text
+    kind = about.kind or (options[0] if is_optional else declared_type)
+    schema = _value_schema(kind, about)
+    if about.text:
+        schema["description"] = about.text
     has_default = declared.default is not MISSING or declared.default_factory is not MISSING
-    is_required = place.required or not (has_default or place.absent is not NO_DEFAULT)
+    is_required = about.required or not (has_default or about.absent is not NO_DEFAULT)
     if is_dataclass(kind):
-        can_be_absent = is_optional or is_required or place.absent is None
-        schema["default"] = ObjectDefault.NONE if can_be_absent else place.object_default
-    elif not is_required and place.is_shown and place.absent is NO_DEFAULT and place.kind is None:
+        can_be_absent = is_optional or is_required or about.absent is None
+        schema["default"] = ObjectDefault.NONE if can_be_absent else about.object_default
+    elif not is_required and about.is_shown and about.absent is NO_DEFAULT and about.kind is None:
         default = declared.default
-        is_number = type(default) is int and place.low is not None
-        if default is not MISSING and default not in _NO_VALUE and not (is_number and default < place.low):
+        is_number = type(default) is int and about.low is not None
+        if default is not MISSING and default not in _NO_VALUE and not (is_number and default < about.low):
             schema["default"] = str(default) if isinstance(default, str) else default
     return schema, is_required
 
 
-def _value_schema(kind: Any, place: Place) -> Schema:
+def _value_schema(kind: Any, about: Metadata) -> Schema:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         schema: Schema = {"type": "object"}
         _add_fields(kind, schema)  # type: ignore[arg-type]
     elif origin is tuple:
-        schema = {"type": "array", "items": {**_value_schema(arguments[0], Place()), **place.each}}
+        schema = {"type": "array", "items": {**_value_schema(arguments[0], Metadata()), **about.each}}
     elif origin is Mapping and arguments[1] is str:
-        schema = {"type": "object", "additionalProperties": {"type": "string", **place.each}}
+        schema = {"type": "object", "additionalProperties": {"type": "string", **about.each}}
     elif origin is Mapping:
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     elif kind is Quantity:
@@ -111,14 +111,14 @@ def _value_schema(kind: Any, place: Place) -> Schema:
     else:
         schema = {"type": _TYPES[kind]}
     # The message of a rule of its own says more than that of a minimum.
-    rules = [rule["rule"] for rule in place.form.get(VALIDATIONS, ())]
-    if place.low is not None and f"self >= {place.low}" not in rules:
-        schema["minimum"] = place.low
-    if place.high is not None:
-        schema["maximum"] = place.high
-    if place.is_long:
+    rules = [rule["rule"] for rule in about.form.get(VALIDATIONS, ())]
+    if about.low is not None and f"self >= {about.low}" not in rules:
+        schema["minimum"] = about.low
+    if about.high is not None:
+        schema["maximum"] = about.high
+    if about.is_long:
         schema["format"] = "int64"
-    return {**schema, **place.form}
+    return {**schema, **about.form}
 
 
 def _schema_at(schema: Schema, where: str) -> Schema:
@@ -130,7 +130,7 @@ def _schema_at(schema: Schema, where: str) -> Schema:
 
 
 def _spell_defaults(schema: Schema) -> None:
-    """Puts the default of each object in place of its kind. An object that needs a field has none.
+    """Puts the default of each object in about of its kind. An object that needs a field has none.
 
     The fields of an object are behind its other keywords, where a reader of the file looks for them.
     """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from sparkapp.model.errors import ConfigurationError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Items = TypeVar("Items", bound=Sized)
 
 
 class Fields:
@@ -124,6 +125,15 @@ class Fields:
         ):
             self._refuse(name, "an object of strings (write numbers and booleans in quotes)", value)
         return dict(value)
+
+    def at_most(self, most: int | None, name: str, items: Items) -> Items:
+        """The items of a list that has been read.
+
+        :param most: None for no limit.
+        """
+        if most is not None and len(items) > most:
+            self._refuse(name, f"a list of at most {most} items", f"{len(items)} items")
+        return items
 
     def _refuse(self, name: str, wanted: str, value: object) -> NoReturn:
         if value is None:

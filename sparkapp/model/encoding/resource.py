@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from sparkapp.model.encoding.fields import Fields
-from sparkapp.model.encoding.schema import NO_DEFAULT, Place, Quantity, place_of, resource_name
+from sparkapp.model.encoding.schema import NO_DEFAULT, Metadata, ObjectDefault, Quantity, metadata_of, resource_name
 
 Part = TypeVar("Part")
 
@@ -34,20 +34,20 @@ def _readers(kind: Any) -> tuple[tuple[str, Callable[[Fields], Any]], ...]:
     return tuple(
         (declared.name, _reader(declared, types[declared.name]))
         for declared in fields(kind)
-        if not place_of(declared.metadata).is_hidden
+        if not metadata_of(declared.metadata).is_hidden
     )
 
 
 def _reader(declared: Field[Any], kind: Any) -> Callable[[Fields], Any]:
-    place = place_of(declared.metadata)
+    about = metadata_of(declared.metadata)
     optional = get_origin(kind) is UnionType
     if optional:
         kind = next(option for option in get_args(kind) if option is not type(None))
-    if place.path == ".":
-        own = place.reader
+    if about.path == ".":
+        own = about.reader
         return partial(read_part, kind) if own is None else lambda body: own(body, "")
-    *parents, name = (place.path or resource_name(declared.name)).split(".")
-    read = _value_reader(declared, kind, place, name, optional=optional)
+    *parents, name = (about.path or resource_name(declared.name)).split(".")
+    read = _value_reader(declared, kind, about, name, optional=optional)
 
     def descend(body: Fields) -> Any:
         for parent in parents:
@@ -58,46 +58,115 @@ def _reader(declared: Field[Any], kind: Any) -> Callable[[Fields], Any]:
 
 
 def _value_reader(
-    declared: Field[Any], kind: Any, place: Place, name: str, *, optional: bool
+    declared: Field[Any], kind: Any, about: Metadata, name: str, *, optional: bool
 ) -> Callable[[Fields], Any]:
     """Reads the field from the object that has it."""
-    if place.reader is not None:
-        own = place.reader
+    if about.reader is not None:
+        own = about.reader
         return lambda body: own(body, name)
     if is_dataclass(kind):
         part = cast("type", kind)
         return lambda body: None if optional and body.child(name).empty else read_part(part, body.child(name))
-    default = declared.default if place.absent is NO_DEFAULT else place.absent
+    default = declared.default if about.absent is NO_DEFAULT else about.absent
     default = None if default is MISSING else default
+    value = _typed_reader(kind, name, about)
 
     def read(body: Fields) -> Any:
-        if optional and not body.has(name):
+        is_needed = about.required and not body.empty
+        if optional and not body.has(name) and not is_needed:
             return None
-        return _value(kind, body, name, None if place.required and not body.empty else default, place)
+        return value(body, None if is_needed else default)
 
     return read
 
 
-def _value(kind: Any, body: Fields, name: str, default: Any, place: Place) -> Any:
+def _typed_reader(kind: Any, name: str, about: Metadata) -> Callable[[Fields, Any], Any]:
+    """Reads a value of the field's type, with the default that holds where it is absent."""
     if get_origin(kind) in {tuple, Mapping}:
-        return _collection(kind, body, name)
+        read, most = _collection_reader(kind, name), about.form.get("maxItems")
+        return lambda body, _default: body.at_most(most, name, read(body))
     if kind is int:
-        return body.integer(name, default, low=place.low, high=place.high)
-    plain: Mapping[Any, Callable[..., Any]] = {str: body.string, bool: body.boolean, Quantity: body.quantity}
-    return plain[kind](name, default) if kind in plain else body.choice(name, kind, default)
+        low, high = about.low, about.high
+        return lambda body, default: body.integer(name, default, low=low, high=high)
+    if kind is str:
+        return lambda body, default: body.string(name, default)
+    if kind is bool:
+        return lambda body, default: body.boolean(name, default)
+    if kind is Quantity:
+        return lambda body, default: body.quantity(name, default)
+    return lambda body, default: body.choice(name, kind, default)
 
 
-def _collection(kind: Any, body: Fields, name: str) -> Any:
+def _collection_reader(kind: Any, name: str) -> Callable[[Fields], Any]:
     """Lists and maps, which are empty where they are absent."""
     *_, item = (inner for inner in get_args(kind) if inner is not Ellipsis)
     if get_origin(kind) is Mapping:
-        return body.string_map(name) if item is str else body.mapping(name)
+        return lambda body: body.string_map(name) if item is str else body.mapping(name)
     if is_dataclass(item):
-        return read_items(item, body, name)
-    return tuple(body.integers(name) if item is int else body.strings(name))
+        return lambda body: read_items(item, body, name)
+    return lambda body: tuple(body.integers(name) if item is int else body.strings(name))
 
 
 def read_items(kind: Any, body: Fields, name: str) -> tuple[Any, ...]:
     """Reads a list of objects; called by readers whose result has another type."""
     items = (Fields(item, f"{body.path}.{name}[{index}]") for index, item in enumerate(body.objects(name)))
     return tuple(read_part(kind, item) for item in items)
+
+
+def resource_of(part: Any) -> dict[str, Any]:
+    """The object of a resource that :func:`read_part` reads as this dataclass, with every default written out.
+
+    A field whose value means that it is absent has no key. Called by the rules between fields, which judge it.
+    """
+    body: dict[str, Any] = {}
+    lacking = []
+    for name, about, parents, key, default in _writers(part.__class__):
+        value = getattr(part, name)
+        if about.path == "." and about.kind is None:
+            body |= resource_of(value)
+            continue
+        if _is_absent(value, about, default):
+            lacking += [parents] if about.required else []
+            continue
+        target = body
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        written = _written(value)
+        # Without its fields, a part that has no default in the resource is absent.
+        if written != {} or about.object_default is not ObjectDefault.NONE:
+            target[key] = written
+    for *parents, last in filter(None, lacking):
+        target = body
+        for parent in parents:
+            target = target.get(parent, {})
+        target.pop(last, None)
+    return body
+
+
+@cache
+def _writers(kind: Any) -> tuple[tuple[str, Metadata, list[str], str, Any], ...]:
+    """Each field: its name, its metadata, the objects on its way, its key and its default."""
+    found = []
+    for declared in fields(kind):
+        about = metadata_of(declared.metadata)
+        *parents, key = (about.path.strip(".") or resource_name(declared.name)).split(".")
+        # A part that is read into a single value has no rule of its own.
+        is_single = is_dataclass(about.kind) and about.path != "."
+        if not about.is_hidden and not is_single:
+            found.append((declared.name, about, parents, key, declared.default))
+    return tuple(found)
+
+
+def _is_absent(value: Any, about: Metadata, default: Any) -> bool:
+    if type(value) is int:
+        return (about.low is not None and value < about.low) or (not about.is_shown and value == default)
+    return value in (None, "", (), {}) or (not about.is_shown and value == default)
+
+
+def _written(value: Any) -> Any:
+    """An enumeration stays as it is: its members are texts."""
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, tuple):
+        return value._asdict() if hasattr(value, "_asdict") else [_written(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else resource_of(value)

@@ -44,9 +44,12 @@ class ObjectRule(Rule):
     """A rule between the fields of an object.
 
     :param where: paths of the objects below ``spec``, with ``[]`` for the items of a list; empty for ``spec`` itself.
+    :param by_server: only the API server evaluates the expression. It compares with the previous object, or matches an
+        expression of the user, or a module of the operator says more.
     """
 
     where: tuple[str, ...] = ("",)
+    by_server: bool = False
 
 
 class ObjectDefault(Enum):
@@ -68,8 +71,8 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Metadata of a dataclass field; :func:`place` has the parameters."""
+class Metadata:
+    """Metadata of a dataclass field; :func:`metadata` has the parameters."""
 
     text: str = ""
     path: str = ""
@@ -87,7 +90,7 @@ class Place:
     object_default: ObjectDefault = ObjectDefault.EMPTY
 
 
-def place(
+def metadata(
     text: str = "",
     *,
     path: str = "",
@@ -119,7 +122,7 @@ def place(
     :param form: further keywords of the schema. :param each: keywords of the items of a list, or the values of a map.
     """
     return {
-        KEY: Place(
+        KEY: Metadata(
             text=text, path=path, low=low, high=high, is_long=is_long, absent=absent, required=required,
             is_shown=is_shown, reader=reader, kind=kind, form=form or {}, each=each or {},
             object_default=object_default,
@@ -131,12 +134,12 @@ def at(text: str = "", *, default: Any = MISSING, default_factory: Any = MISSING
     """A field of a part: ``retries: int = at("Number of retries.", default=5, low=2)``.
 
     :param default: what a description that does not name the field means. Without it the resource needs the field.
-    :param keywords: of :func:`place`.
+    :param keywords: of :func:`metadata`.
     """
-    metadata = place(text, **keywords)
+    about = metadata(text, **keywords)
     if default_factory is not MISSING:
-        return field(default_factory=default_factory, metadata=metadata)
-    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
+        return field(default_factory=default_factory, metadata=about)
+    return field(metadata=about) if default is MISSING else field(default=default, metadata=about)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(at, field))
@@ -145,7 +148,7 @@ def part(kind: type[Part]) -> type[Part]:
     return dataclass(frozen=True, slots=True, kw_only=True)(kind)
 
 
-HIDDEN: Mapping[str, Any] = {KEY: Place(is_hidden=True)}
+HIDDEN: Mapping[str, Any] = {KEY: Metadata(is_hidden=True)}
 """Metadata of a field that no resource has."""
 
 
@@ -173,10 +176,10 @@ def held_by(*rules: Rule) -> Form:
     return {VALIDATIONS: [{"rule": rule.expression, "message": rule.message} for rule in rules]} if rules else {}
 
 
-def place_of(metadata: Mapping[str, Any]) -> Place:
+def metadata_of(of_field: Mapping[str, Any]) -> Metadata:
     """The metadata of a field; called by the reader and by the generator."""
-    found = metadata.get(KEY)
-    return found if isinstance(found, Place) else Place()
+    found = of_field.get(KEY)
+    return found if isinstance(found, Metadata) else Metadata()
 
 
 def resource_name(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_items, read_part
-from sparkapp.model.encoding.schema import Rule, at, held_by, items_of, part, place, text_of
+from sparkapp.model.encoding.schema import Rule, at, held_by, items_of, metadata, part, text_of
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.forms import MAX_KAFKA_NAME, TOPIC
 from sparkapp.model.partition import TopicPartition
@@ -120,8 +120,8 @@ def _timestamp_from(fields: Fields, _name: str) -> int | None:
     return -(-since // timedelta(milliseconds=1))
 
 
-_MOMENT = place(path=".", kind=Moment, reader=_timestamp_from)
-_SPECIFIC_OFFSETS = place(
+_MOMENT = metadata(path=".", kind=Moment, reader=_timestamp_from)
+_SPECIFIC_OFFSETS = metadata(
     "Offsets of the mode SpecificOffsets. As a startup, partitions without an entry begin at the"
     " group's offsets. As a stop, each partition needs an entry.",
     form=items_of(1, 1024, keys=("topic", "partition")),
@@ -202,18 +202,7 @@ def startup_from(source: Fields, name: str) -> Startup:
     startup = read_part(Startup, fields)
     if startup.mode is StartupMode.TIMESTAMP and not fields.has("onMissingOffset"):
         startup = replace(startup, on_missing=ResetStrategy.LATEST)
-    _check("startup", startup.mode, startup.timestamp_millis, startup.specific_offsets)
     return startup
-
-
-def stopping_from(source: Fields, name: str) -> Stopping:
-    """Reads ``source.stopping``; called by ``encoding.resource``.
-
-    :raises ConfigurationError: naming the field.
-    """
-    stopping = read_part(Stopping, source.child(name))
-    _check("stopping", stopping.mode, stopping.timestamp_millis, stopping.specific_offsets)
-    return stopping
 
 
 @part
@@ -263,20 +252,3 @@ def check_subscribed(
             if chosen and partition not in chosen:
                 msg = f"{where}: partition {partition} is not in source.partitions"
                 raise ConfigurationError(msg, remedy="remove its entry, or add it to source.partitions")
-
-
-def _check(
-    name: str, mode: StartupMode | StoppingMode, timestamp: int | None, offsets: Sequence[PartitionOffset]
-) -> None:
-    where = f"spec.source.{name}"
-    if (mode.value == "Timestamp") != (timestamp is not None):
-        msg = f"{where}: timestamp or timestampMillis is needed with {name}.mode Timestamp, and only there"
-        remedy = f"set {name}.timestamp, for instance to 2026-01-01T00:00:00Z, or another mode and no timestamp"
-        raise ConfigurationError(msg, remedy=remedy)
-    if (mode.value == "SpecificOffsets") != bool(offsets):
-        msg = f"{where}.specificOffsets: needed with {name}.mode SpecificOffsets, and only there"
-        remedy = (
-            f"set {name}.specificOffsets, for instance [{{topic: orders, partition: 0, offset: 42}}],"
-            " or another mode and no specificOffsets"
-        )
-        raise ConfigurationError(msg, remedy=remedy)

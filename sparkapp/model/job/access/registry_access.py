@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sparkapp.model import names
 from sparkapp.model.encoding.schema import HIDDEN, Rule, at, part, text_of
-from sparkapp.model.errors import ConfigurationError, CredentialsUnusable
+from sparkapp.model.errors import CredentialsUnusable
+from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.access.mounts import (
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -31,10 +32,8 @@ from sparkapp.model.job.access.security import (
     PasswordSecret,
     SecretKey,
     Tls,
-    check_trusted,
     tls_from,
 )
-from sparkapp.model.job.record_format import Format
 
 _FIELD = "spec.source.schemaRegistry"
 _URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
@@ -54,7 +53,7 @@ class RegistryAuthenticationType(StrEnum):
 
 @part
 class RegistryAuthentication:
-    """A union by ``type``: :func:`check_registry_access` has the rule for each field."""
+    """A union by ``type``: ``rules.access_rules`` has the rule for each field."""
 
     type: RegistryAuthenticationType = at(
         "Kind of the credentials. basic is a user with a password, or an API key with its secret."
@@ -146,56 +145,23 @@ def mounted_credential(access: RegistryAccess) -> str | None:
     return secret
 
 
-def check_registry_access(access: RegistryAccess | None, *, needed: bool) -> None:
-    """The rules of the field, which the CRD has as well; called by the rules between a job's fields.
+def check_registry_access(access: RegistryAccess | None) -> None:
+    """Called by the rules of a spec.
 
-    :param needed: the key or the value is in a registered format.
-    :raises ConfigurationError: naming the field, with the remedy.
+    :raises ConfigurationError: the address is none, or the user cannot be sent.
     """
-    if needed != (access is not None):
-        _refuse(
-            "url",
-            f"needed with formats {_REGISTERED}, and only there",
-            "set schemaRegistry.url, for instance http://schema-registry:8081, or another source.format",
-        )
     if access is None:
         return
-    if not _URL.fullmatch(access.url):
-        _refuse("url", f"{access.url!r} must be http://host:port or https://host, without user and password")
-    secure = access.url.startswith("https://")
-    if access.tls is not None:
-        if not secure:
-            _refuse("tls", "needs a url that begins with https://", "set an https:// url, or remove schemaRegistry.tls")
-        check_trusted(access.tls.trusted_certificates, f"{_FIELD}.tls.trustedCertificates")
-    if access.authentication is not None:
-        _check_authentication(access.authentication, secure=secure)
-
-
-def _check_authentication(who: RegistryAuthentication, *, secure: bool) -> None:
-    kind = who.type
-    for given, owner in (
-        (bool(who.username), RegistryAuthenticationType.BASIC),
-        (who.password_secret is not None, RegistryAuthenticationType.BASIC),
-        (who.access_token is not None, RegistryAuthenticationType.BEARER),
-        (who.certificate_and_key is not None, RegistryAuthenticationType.TLS),
-    ):
-        if given != (kind is owner):
-            _refuse("authentication", _BY_TYPE)
-    if ":" in who.username:
-        _refuse("authentication.username", "a user of type: basic has no ':' in its name")
-    if not secure and (kind is RegistryAuthenticationType.TLS or not who.allow_insecure):
-        _refuse(
-            "authentication",
-            "credentials over http:// can be read by others on the network",
-            "set an https:// url, or authentication.allowInsecure: true (never with type: tls)",
-        )
-
-
-_REGISTERED = " and ".join(kind for kind in Format if kind.traits.registered)
-_BY_TYPE = (
-    "takes username and passwordSecret with type: basic, accessToken with type: bearer,"
-    " and certificateAndKey with type: tls"
-)
+    require(
+        bool(_URL.fullmatch(access.url)),
+        f"{_FIELD}.url",
+        f"{access.url!r} must be http://host:port or https://host, without user and password",
+    )
+    require(
+        access.authentication is None or ":" not in access.authentication.username,
+        f"{_FIELD}.authentication.username",
+        "a user of type: basic has no ':' in its name",
+    )
 
 
 def _put(who: RegistryAuthentication) -> str:
@@ -206,8 +172,3 @@ def _put(who: RegistryAuthentication) -> str:
     elif who.access_token is not None:
         name, key = who.access_token.secret_name, who.access_token.key
     return f"put it into the Secret {name} under the key {key}, in the job's namespace"
-
-
-def _refuse(field: str, message: str, remedy: str | None = None) -> None:
-    msg = f"{_FIELD}.{field}: {message}"
-    raise ConfigurationError(msg, remedy=remedy)

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
-from sparkapp.model.encoding.schema import Rule, at, items_of, part, place, text_of
+from sparkapp.model.encoding.schema import Rule, at, items_of, metadata, part, text_of
 from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.forms import OBJECT, OBJECT_KEY
 
@@ -43,9 +43,9 @@ SASL_MECHANISM = {
 WITH_PASSWORD = (AuthenticationType.PLAIN, AuthenticationType.SCRAM_SHA_256, AuthenticationType.SCRAM_SHA_512)
 
 
-_SECRET_NAME = place("Name of a Secret in the job's namespace.", form=OBJECT)
-CERTIFICATE_AND_KEY = place("Client certificate. The defaults are the keys of the Secret of a KafkaUser.")
-PASSWORD_SECRET = place("Password of the user.")
+_SECRET_NAME = metadata("Name of a Secret in the job's namespace.", form=OBJECT)
+CERTIFICATE_AND_KEY = metadata("Client certificate. The defaults are the keys of the Secret of a KafkaUser.")
+PASSWORD_SECRET = metadata("Password of the user.")
 """Metadata of fields that brokers and registry have alike."""
 _ADDRESS = Rule(
     "self.matches('^https?://[^/@?#[:space:]]+(/[^@#[:space:]]*)?$')",
@@ -62,7 +62,7 @@ class TrustedCertificate:
     pattern: str = at("Shell pattern of keys of the Secret, for instance *.crt.", default="", form=OBJECT_KEY)
 
 
-_TRUSTED = place(
+_TRUSTED = metadata(
     "Certificates in PEM of the authorities to trust, instead of those of the image.", form=items_of(0, MAX_TRUSTED)
 )
 
@@ -121,7 +121,7 @@ class ServiceAccountToken:
 
 @part
 class Authentication:
-    """A union by ``type``: :func:`check_security` has the rule for each field."""
+    """A union by ``type``: ``rules.access_rules`` has the rule for each field."""
 
     type: AuthenticationType = at(
         "Kind of the proof. tls is a client certificate. scram-sha-256, scram-sha-512 and plain are"
@@ -155,77 +155,14 @@ class Authentication:
     )
 
 
-def check_security(tls: Tls | None, authentication: Authentication | None) -> None:
-    """The rules of both fields, which the CRD has as well; called by the rules between a job's fields.
+def check_token_endpoint(authentication: Authentication | None) -> None:
+    """Called by the rules of a spec.
 
-    :raises ConfigurationError: naming the field, with the remedy.
+    :raises ConfigurationError: the address of the authorization server is none.
     """
-    check_trusted(() if tls is None else tls.trusted_certificates, "spec.kafka.tls.trustedCertificates")
-    if authentication is None:
-        return
-    place = "spec.kafka.authentication"
-    check_trusted(authentication.tls_trusted_certificates, f"{place}.tlsTrustedCertificates")
-    kind = authentication.type
-    require((authentication.certificate_and_key is not None) == (kind is AuthenticationType.TLS), place, _TLS_FIELDS)
-    for given in (bool(authentication.username), authentication.password_secret is not None):
-        require(given == (kind in WITH_PASSWORD), place, _LOGIN_FIELDS)
-    _check_oauth(authentication, place)
-    if tls is None:
-        require(kind is not AuthenticationType.TLS, place, "type: tls needs TLS", "set kafka.tls, for instance {}")
-        require(
-            authentication.allow_insecure,
-            place,
-            f"type: {kind} without TLS sends credentials that others on the network can read or attack",
-            "set kafka.tls, or authentication.allowInsecure: true",
-        )
-
-
-def _check_oauth(authentication: Authentication, place: str) -> None:
-    sources = (authentication.client_secret, authentication.access_token, authentication.service_account_token)
-    expected = int(authentication.type is AuthenticationType.OAUTH)
-    require(sum(source is not None for source in sources) == expected, place, _OAUTH_FIELDS)
-    fetched = authentication.client_secret is not None
-    for given in (bool(authentication.token_endpoint_uri), bool(authentication.client_id)):
-        require(given == fetched, place, _CLIENT_FIELDS)
-    optional = (authentication.scope, authentication.audience, authentication.tls_trusted_certificates)
-    require(fetched or not any(optional), place, _CLIENT_FIELDS)
-    uri = authentication.token_endpoint_uri
+    uri = "" if authentication is None else authentication.token_endpoint_uri
     require(
         not uri or bool(_URL.fullmatch(uri)),
-        f"{place}.tokenEndpointUri",
+        "spec.kafka.authentication.tokenEndpointUri",
         f"{uri!r} must be https://host/path, without user and password",
     )
-    require(
-        not uri.startswith("http:") or authentication.allow_insecure,
-        f"{place}.tokenEndpointUri",
-        "the client's secret would be sent without TLS",
-        "set an https:// address, or authentication.allowInsecure: true",
-    )
-
-
-def check_trusted(certificates: tuple[TrustedCertificate, ...], where: str) -> None:
-    """The rules of a list of trusted certificates.
-
-    :raises ConfigurationError: naming the field, with the remedy.
-    """
-    require(len(certificates) <= MAX_TRUSTED, where, f"at most {MAX_TRUSTED} entries")
-    for index, entry in enumerate(certificates):
-        require(
-            bool(entry.certificate) != bool(entry.pattern),
-            f"{where}[{index}]",
-            "set exactly one of certificate and pattern",
-            'set certificate: ca.crt, or pattern: "*.crt"',
-        )
-
-
-_TLS_FIELDS = "certificateAndKey is needed with type: tls, and only there"
-_LOGIN_FIELDS = (
-    "username and passwordSecret are needed with types plain, scram-sha-256 and scram-sha-512, and only there"
-)
-_OAUTH_FIELDS = (
-    "type: oauth takes exactly one of clientSecret, accessToken and serviceAccountToken, and no other type does"
-)
-_CLIENT_FIELDS = (
-    "tokenEndpointUri and clientId are needed with clientSecret;"
-    " they, scope, audience and tlsTrustedCertificates belong to it alone"
-)

@@ -11,18 +11,21 @@ JOB_RULES = (
         " ['raw', 'string'] || (has(self.transform) && has(self.transform.arrow))))",
         "engine: Continuous has no transform.python and transform.sql, and json, avro and protobuf only with"
         " transform.arrow: remove them, or set engine: MicroBatch",
+        by_server=True,
     ),
     ObjectRule(
         "self.engine != 'Continuous' || self.sink.deliveryGuarantee != 'ExactlyOnce' ||"
         " self.sink.transactions.producersPoolSize >= 3",
         "engine: Continuous with ExactlyOnce needs sink.transactions.producersPoolSize of at least 3: raise"
         " it, or set engine: MicroBatch",
+        by_server=True,
     ),
     ObjectRule(
         "self.checkpoint.commitIntervalMillis == 0 || (self.engine != 'MicroBatch' &&"
         " self.sink.deliveryGuarantee == 'ExactlyOnce' && self.source.offsetCommit == 'InTransaction')",
         "checkpoint.commitIntervalMillis needs engine: Continuous, sink.deliveryGuarantee: ExactlyOnce and"
         " source.offsetCommit: InTransaction: set them, or remove checkpoint.commitIntervalMillis",
+        by_server=True,
     ),
     ObjectRule(
         "self.checkpoint.commitIntervalMillis == 0 || (!has(self.source.watermarks) &&"
@@ -31,10 +34,12 @@ JOB_RULES = (
         " == 0)",
         "checkpoint.commitIntervalMillis cannot be used with source.limits, source.watermarks and"
         " source.watermarkAlignment: remove them, or checkpoint.commitIntervalMillis",
+        by_server=True,
     ),
     ObjectRule(
         "self.engine != 'MicroBatch' || !has(self.source.watermarks)",
         "source.watermarks needs the continuous engine: set engine: Continuous, or remove source.watermarks",
+        by_server=True,
     ),
     ObjectRule(
         "(!has(self.source.topics) || !(self.sink.topic in self.source.topics)) &&"
@@ -44,12 +49,14 @@ JOB_RULES = (
     ObjectRule(
         "!has(self.source.topicPattern) || !self.sink.topic.matches('^(?:' + self.source.topicPattern + ')$')",
         "sink.topic matches source.topicPattern: the job would read its own output forever; write to another topic",
+        by_server=True,
     ),
     ObjectRule(
         "!has(self.source.topicPattern) || !has(self.deadLetter) || !self.deadLetter.topic.matches('^(?:' +"
         " self.source.topicPattern + ')$')",
         "deadLetter.topic matches source.topicPattern: the job would read its own dead letters; write them"
         " to another topic",
+        by_server=True,
     ),
     ObjectRule(
         "(self.onRecordError == 'DeadLetter') == has(self.deadLetter)",
@@ -97,12 +104,14 @@ JOB_RULES = (
         " oldSelf.sink.transactions.idPrefix)",
         "sink.transactions.idPrefix cannot change: the job must settle its transactions under it; create a"
         " job with another name instead",
+        by_server=True,
     ),
     ObjectRule(
         "has(self.source.groupId) == has(oldSelf.source.groupId) && (!has(self.source.groupId) ||"
         " self.source.groupId == oldSelf.source.groupId)",
         "source.groupId cannot change: the group's offsets are the evidence of committed transactions;"
         " create a job with another name instead",
+        by_server=True,
     ),
     ObjectRule(
         "self.source.groupMembership.mode != 'Subscribe' || self.sink.deliveryGuarantee != 'ExactlyOnce'",
@@ -118,6 +127,7 @@ JOB_RULES = (
         "oldSelf.source.groupMembership.mode != 'Subscribe' || self.source.groupMembership.mode == 'Subscribe'",
         "source.groupMembership.mode cannot change to Assign: the checkpoint has only this member's"
         " partitions; create a job with another name and the same source.groupId",
+        by_server=True,
     ),
     ObjectRule(
         "!has(self.restore.checkpoint) || self.source.groupMembership.mode != 'Subscribe'",
@@ -128,5 +138,6 @@ JOB_RULES = (
         "!has(self.intervalSeconds) || !has(self.intervalMillis)",
         "checkpoint.intervalSeconds and checkpoint.intervalMillis exclude each other: remove one of them",
         ("checkpoint",),
+        by_server=True,
     ),
 )

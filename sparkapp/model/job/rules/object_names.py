@@ -6,11 +6,14 @@ The operator puts such names into pods, into Roles and into the paths of its req
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
 
 from sparkapp.model import names
+from sparkapp.model.encoding.schema import metadata_of, resource_name
 from sparkapp.model.errors.requirement import require
-from sparkapp.model.job.access.registry_access import RegistryAuthentication
-from sparkapp.model.job.access.security import Authentication, Tls, TrustedCertificate
+from sparkapp.model.job.forms import OBJECT
 from sparkapp.model.job.spec import JobSpec
 
 
@@ -32,42 +35,33 @@ def check_object_names(spec: JobSpec) -> None:
     """
     :raises ConfigurationError: naming the field whose name no object can have.
     """
-    for where, name in _named(spec):
+    for where, name in _named(spec, "spec"):
         if name:
             check_object_name(name, where)
 
 
-def _named(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """Path and value of each field that names an object; empty where the job does not set it."""
-    yield "spec.transform.python.configMapRef.name", spec.transform.config_map
-    yield "spec.transform.arrow.configMapRef.name", spec.transform.arrow.config_map
-    yield "spec.checkpoint.stateVolume.claimName", spec.state_claim
-    yield from _of_access(spec.kafka.tls, spec.kafka.authentication, "spec.kafka")
-    registry = spec.source.schema_registry
-    if registry is not None:
-        yield from _of_access(registry.tls, registry.authentication, "spec.source.schemaRegistry")
+def _named(part: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Path and value of each field whose form is that of an object's name; empty where the job does not set it."""
+    for name, below, is_name in _names_below(part.__class__):
+        value, where = getattr(part, name), path + below
+        if is_name:
+            yield where, value
+        elif isinstance(value, tuple):
+            for index, item in enumerate(value):
+                yield from _named(item, f"{where}[{index}]")
+        elif value is not None:
+            yield from _named(value, where)
 
 
-def _of_access(
-    tls: Tls | None, who: Authentication | RegistryAuthentication | None, path: str
-) -> Iterator[tuple[str, str]]:
-    if tls is not None:
-        yield from _of_certificates(tls.trusted_certificates, f"{path}.tls.trustedCertificates")
-    if who is None:
-        return
-    secrets = {
-        "passwordSecret": who.password_secret, "certificateAndKey": who.certificate_and_key,
-        "accessToken": who.access_token,
-    }  # fmt: skip
-    for field, secret in secrets.items():
-        if secret is not None:
-            yield f"{path}.authentication.{field}.secretName", secret.secret_name
-    if isinstance(who, Authentication):
-        if who.client_secret is not None:
-            yield f"{path}.authentication.clientSecret.secretName", who.client_secret.secret_name
-        yield from _of_certificates(who.tls_trusted_certificates, f"{path}.authentication.tlsTrustedCertificates")
-
-
-def _of_certificates(certificates: tuple[TrustedCertificate, ...], path: str) -> Iterator[tuple[str, str]]:
-    for index, entry in enumerate(certificates):
-        yield f"{path}[{index}].secretName", entry.secret_name
+@cache
+def _names_below(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+    """The fields that are such a name, or hold parts: attribute, path below the part, and whether it is a name."""
+    found, types = [], get_type_hints(kind)
+    for declared in fields(kind):
+        about = metadata_of(declared.metadata)
+        below = "" if about.path == "." else f".{about.path or resource_name(declared.name)}"
+        is_name = about.form is OBJECT
+        inner = (types[declared.name], *get_args(types[declared.name]))
+        if is_name or any(is_dataclass(option) for option in inner):
+            found.append((declared.name, below, is_name))
+    return tuple(found)

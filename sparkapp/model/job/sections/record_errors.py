@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
 from sparkapp.model.encoding.schema import Described, at, part
-from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.forms import TOPIC
 
 
@@ -47,26 +46,3 @@ class RecordErrors:
     def topics(self) -> tuple[str, ...]:
         """The dead letter topic, if there is one."""
         return (self.dead_letter_topic,) if self.dead_letter_topic else ()
-
-
-def check_record_errors(errors: RecordErrors, *, topics: Collection[str], sink: str) -> None:
-    """Called by the rules between a job's fields, which check the topic's name, too.
-
-    :param topics: every named source topic, of ``source.topics`` or of ``source.partitions``.
-    :param sink: the sink topic.
-    :raises ConfigurationError: naming the field, with the remedy.
-    """
-    topic = errors.dead_letter_topic
-    if (errors.policy is OnRecordError.DEAD_LETTER) != bool(topic):
-        msg = "spec.deadLetter.topic: needed with onRecordError: DeadLetter, and only there"
-        remedy = "set both onRecordError: DeadLetter and deadLetter.topic, or neither"
-        raise ConfigurationError(msg, remedy=remedy)
-    if topic and topic in topics:
-        msg = f"spec.deadLetter.topic: {topic!r} is also a source topic, so the job would read its own dead letters"
-        raise ConfigurationError(msg, remedy=_ANOTHER_TOPIC)
-    if topic and topic == sink:
-        msg = f"spec.deadLetter.topic: {topic!r} is the sink topic, so its readers would get dead letters"
-        raise ConfigurationError(msg, remedy=_ANOTHER_TOPIC)
-
-
-_ANOTHER_TOPIC = "set deadLetter.topic to another topic"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sparkapp.model.encoding.schema import Rule, at, held_by, part
-from sparkapp.model.errors import ConfigurationError
 
 
 @part
@@ -51,18 +50,3 @@ class Restore:
         is_long=True,
         form=held_by(_NEVER_LESS),
     )
-
-
-def check_restore(restore: Restore, *, subscribes: bool) -> None:
-    """Called by the rules between a job's fields.
-
-    :param subscribes: the job shares its partitions with a consumer group.
-    :raises ConfigurationError: naming the field, with the remedy.
-    """
-    if restore.checkpoint and subscribes:
-        msg = (
-            "spec.restore.checkpoint: has no effect with source.groupMembership.mode Subscribe, whose offsets are the"
-            " group's"
-        )
-        remedy = "remove restore.checkpoint, stop the group's members, and run kafka-consumer-groups --reset-offsets"
-        raise ConfigurationError(msg, remedy=remedy)

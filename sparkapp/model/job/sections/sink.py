@@ -35,7 +35,7 @@ class Partitioner(StrEnum):
 
 
 class TopicFrom(StrEnum):
-    """The place of the name of a record's sink topic."""
+    """Where the name of a record's sink topic is."""
 
     SPEC = "Spec"
     """``sink.topic``. A column ``topic`` of the result is ignored."""

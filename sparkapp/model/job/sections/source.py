@@ -18,7 +18,6 @@ from sparkapp.model.job.startup import (
     Stopping,
     partitions_from,
     startup_from,
-    stopping_from,
 )
 from sparkapp.model.partition import TopicPartition
 
@@ -100,7 +99,6 @@ class Source:
         "Last offsets of a bounded job. The job reads exactly to them, completes a last checkpoint"
         " and is Finished. A bounded job discovers partitions at its first start only.",
         default_factory=Stopping,
-        reader=stopping_from,
         object_default=ObjectDefault.SPELLED,
     )
     discovery_interval_seconds: int = at(

@@ -7,6 +7,7 @@ import pytest
 from sparkapp.model.encoding.description import decode_part, encode_part
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import (
     PartitionOffset,
     ResetStrategy,
@@ -15,20 +16,23 @@ from sparkapp.model.job.startup import (
     Stopping,
     StoppingMode,
     partitions_from,
-    startup_from,
-    stopping_from,
 )
 from sparkapp.model.partition import TopicPartition
 
 NAMED = [{"topic": "a", "partition": 0, "offset": 42}, {"topic": "a", "partition": 1, "offset": 0}]
 
 
+def source(**choices):
+    body = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["a"], **choices}, "sink": {"topic": "out"}}
+    return spec_from_resource(body, namespace="shop", name="orders").source
+
+
 def startup(**body):
-    return startup_from(Fields({"startup": body}, "spec.source"), "startup")
+    return source(startup=body).startup
 
 
 def stopping(**body):
-    return stopping_from(Fields({"stopping": body}, "spec.source"), "stopping")
+    return source(stopping=body).stopping
 
 
 def test_group_offsets_are_the_default_and_missing_ones_begin_earliest():
@@ -65,11 +69,11 @@ def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"mode": "Timestamp"}, "startup: timestamp or timestampMillis is needed with startup.mode Timestamp"),
-        ({"mode": "Latest", "timestampMillis": 1}, "timestampMillis is needed with startup.mode Timestamp, and"),
+        ({"mode": "Timestamp"}, "spec.source.startup: timestamp or timestampMillis is needed with mode Timestamp"),
+        ({"mode": "Latest", "timestampMillis": 1}, "timestampMillis is needed with mode Timestamp, and"),
         ({"mode": "Timestamp", "timestampMillis": -1}, "timestampMillis must be a whole number of at least 0"),
-        ({"mode": "SpecificOffsets"}, "startup.specificOffsets: needed with startup.mode SpecificOffsets"),
-        ({"specificOffsets": NAMED}, "startup.specificOffsets: needed with startup.mode SpecificOffsets, and only"),
+        ({"mode": "SpecificOffsets"}, "source.startup: specificOffsets is needed with mode SpecificOffsets"),
+        ({"specificOffsets": NAMED}, "source.startup: specificOffsets is needed with mode SpecificOffsets, and only"),
         (
             {"mode": "SpecificOffsets", "specificOffsets": [NAMED[0], NAMED[0]]},
             "a partition has two offsets",
@@ -80,7 +84,7 @@ def test_specific_offsets_keep_their_order_and_zero_is_an_offset():
         ({"mode": "Timestamp", "timestamp": "2026-01-01T00:00:00"}, "startup.timestamp must be a time in RFC 3339"),
         ({"mode": "Timestamp", "timestamp": "1969-12-31T23:59:59Z"}, "startup.timestamp must not be before 1970"),
         ({"mode": "Timestamp", "timestamp": "2026-01-01T00:00:00Z", "timestampMillis": 5}, "are both set"),
-        ({"mode": "Latest", "timestamp": "2026-01-01T00:00:00Z"}, "is needed with startup.mode Timestamp, and only"),
+        ({"mode": "Latest", "timestamp": "2026-01-01T00:00:00Z"}, "is needed with mode Timestamp, and only"),
         ({"mode": "EARLIEST_OFFSET"}, "must be one of GroupOffsets, Earliest, Latest, Timestamp, SpecificOffsets"),
     ],
 )
@@ -93,9 +97,7 @@ def test_a_job_is_unbounded_by_default_and_bounded_by_every_other_mode():
     assert not stopping().bounded
     assert stopping(mode="Latest").bounded
     assert stopping(predicate="value = 'END'").bounded
-    with pytest.raises(
-        ConfigurationError, match=r"stopping: timestamp or timestampMillis is needed with stopping\.mode Timestamp"
-    ):
+    with pytest.raises(ConfigurationError, match=r"stopping: timestamp or timestampMillis is needed with mode"):
         stopping(mode="Timestamp")
     with pytest.raises(ConfigurationError, match="must be one of Unbounded"):
         stopping(mode="Earliest")

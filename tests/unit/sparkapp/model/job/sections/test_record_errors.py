@@ -39,8 +39,11 @@ def test_the_driver_reads_back_what_the_operator_wrote(fields):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"onRecordError": "DeadLetter"}, "set both onRecordError: DeadLetter and deadLetter.topic"),
-        ({"onRecordError": "DeadLetter", "deadLetter": {}}, "set both onRecordError: DeadLetter and deadLetter.topic"),
+        ({"onRecordError": "DeadLetter"}, "spec: deadLetter is needed with onRecordError: DeadLetter"),
+        (
+            {"onRecordError": "DeadLetter", "deadLetter": {}},
+            "spec: deadLetter is needed with onRecordError: DeadLetter",
+        ),
         ({"onRecordError": "Ignore"}, "one of Fail, Skip, DeadLetter"),
         ({"deadLetter": {"topic": "dlq"}}, "only there"),
         ({"onRecordError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),
