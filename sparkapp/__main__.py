@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> Termination:
     job: Job | None = None
     try:
         job = _read_job(options.job)
-        # Before the heavy imports: bench/recovery.py measures the phases of a start by the times of log lines.
+        # Before the heavy imports: bench/restart/__main__.py measures the phases of a start by the times of log lines.
         LOG.info("attempt %d of %s/%s begins", job.attempt, job.namespace, job.name)
         if job.settles_only:
             return _settle(job, options)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from bench.outage import Downstream, StableOffsets, SteadyRecords
-from bench.restart_marks import free_again
+from bench.restart.marks import free_again
+from bench.restart.outage import Downstream, StableOffsets, SteadyRecords
 from clusterjob.kafka.reading import read_committed
 from clusterjob.kafka.topics import Topics
 from localcluster.errors import SetupError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import restart_marks as marks
-from bench.restart_marks import (
+from bench.restart import marks
+from bench.restart.marks import (
     concurrent,
     free_again,
     longest_silence,
@@ -18,7 +18,7 @@ from bench.restart_marks import (
     moment_of,
     phases,
 )
-from bench.restarts import Kind, Restart, Restarts
+from bench.restart.restarts import Kind, Restart, Restarts
 from sparkapp.model import names
 
 LOG = """\

@@ -16,6 +16,7 @@ GENERATED = REPOSITORY / "docs/fields.md"
 DOCUMENTS = sorted(
     {
         *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "bench").rglob("*.md"),
         *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
         REPOSITORY / "examples/README.md",
         REPOSITORY / "dev/README.md",

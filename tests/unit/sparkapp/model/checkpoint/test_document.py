@@ -434,7 +434,7 @@ def test_every_single_deleted_character_is_refused_or_still_a_document():
 
 
 def test_ten_thousand_partitions_fit_as_the_documentation_says():
-    """100 topics of 100 partitions with offsets of ten digits, as ``bench.enumerator`` has them: docs/metrics.md."""
+    """100 topics of 100 partitions with offsets of ten digits, as in ``bench.micro.enumerator``: docs/metrics.md."""
     splits = tuple(
         KafkaPartitionSplit(TopicPartition(f"enumerator-abcdef-{topic:04}", number), 4_000_000_000, 4_000_001_000)
         for topic in range(100)

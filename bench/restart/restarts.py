@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from bench.restart_marks import ASKED, CHAIN, CONCURRENT, FLOWING, concurrent, phases
+from bench.restart.marks import ASKED, CHAIN, CONCURRENT, FLOWING, concurrent, phases
 from bench.spread import Spread
 from clusterjob.table import render
 

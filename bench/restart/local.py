@@ -14,8 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.broker import broker_at, make_topic
-from bench.outage import Downstream, StableOffsets, SteadyRecords
-from bench.restart_marks import (
+from bench.restart.marks import (
     ASKED,
     BEGUN,
     ENDED,
@@ -26,7 +25,8 @@ from bench.restart_marks import (
     marks_of_log,
     moment_of,
 )
-from bench.restarts import Kind, Restart
+from bench.restart.outage import Downstream, StableOffsets, SteadyRecords
+from bench.restart.restarts import Kind, Restart
 from clusterjob.kafka.reading import read_committed
 from clusterjob.oracle import compare, same
 from clusterjob.watch import TimedOut
@@ -46,7 +46,7 @@ _SAMPLED_SECONDS = 0.2
 
 
 class LocalRestarts:
-    """See :class:`bench.restarts.Site`."""
+    """See :class:`bench.restart.restarts.Site`."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class LocalRestarts:
         )
 
     def judge(self) -> str:
-        """See :class:`bench.restarts.Site`."""
+        """See :class:`bench.restart.restarts.Site`."""
         source, sink = self._job.spec.source.topics[0], self._job.spec.sink.topic
         self._job.await_records_in(self._loader.end())
         status = self._job.drain()

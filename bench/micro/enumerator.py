@@ -1,7 +1,7 @@
 """Time of a job with very many partitions before its first micro-batch: start() and the first plan().
 
-    PYTHONPATH=dev python -m bench.enumerator           # a temporary broker, 100 topics of 100 partitions
-    PYTHONPATH=dev python -m bench.enumerator --bootstrap host:9092 --rounds 5 --profile
+    PYTHONPATH=dev python -m bench.micro.enumerator           # a temporary broker, 100 topics of 100 partitions
+    PYTHONPATH=dev python -m bench.micro.enumerator --bootstrap host:9092 --rounds 5 --profile
 
 Each round has new clients, as a starting driver does. The target is under 2 s for 10,000 partitions. The bench also
 measures the checkpoint document of these partitions: it must fit a ConfigMap.
@@ -169,7 +169,7 @@ def _document(splits: tuple[KafkaPartitionSplit, ...]) -> None:
     moved = tuple(KafkaPartitionSplit(split.partition, offset, offset + 1000) for split in splits)
     document = CheckpointDocument(
         job_uid=str(uuid.uuid4()), attempt=1, checkpoint_id=1, created_at="2026-11-21T12:00:00Z", parallelism=1,
-        prefix="bench.enumerator", splits=moved,
+        prefix="bench.micro.enumerator", splits=moved,
     )  # fmt: skip
     began = time.perf_counter()
     text = encode(document)

@@ -1,7 +1,7 @@
 """Memory of a reader whose records nobody takes: the prefetch against its stated bound.
 
-    PYTHONPATH=dev python -m bench.reader_memory        # a temporary broker; 4, 9, 64 and 200 partitions
-    PYTHONPATH=dev python -m bench.reader_memory --bootstrap host:9092 --partitions 8 --size 500000
+    PYTHONPATH=dev python -m bench.micro.reader_memory        # a temporary broker; 4, 9, 64 and 200 partitions
+    PYTHONPATH=dev python -m bench.micro.reader_memory --bootstrap host:9092 --partitions 8 --size 500000
 
 Each line is a process. Its consumer reads a topic whose partitions hold more than the bound. It takes one batch, waits
 until the prefetch is full, then takes the rest. Growth is the process's peak minus its size before the read.
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _measure(bootstrap: str, topic: str, partitions: int) -> tuple[float, float]:
-    command = [sys.executable, "-m", "bench.reader_memory", "--bootstrap", bootstrap, "--child", topic]
+    command = [sys.executable, "-m", "bench.micro.reader_memory", "--bootstrap", bootstrap, "--child", topic]
     done = subprocess.run(
         [*command, "--partitions", str(partitions)],
         check=True,

@@ -1,7 +1,7 @@
 """What a commit costs a subtask that commits its own transactions, and how many markers a second a broker writes.
 
-    PYTHONPATH=dev python -m bench.commit_pace                      # a temporary broker
-    python -m bench.commit_pace --bootstrap host:9092 --rounds 9 --output json
+    PYTHONPATH=dev python -m bench.micro.commit_pace                      # a temporary broker
+    python -m bench.micro.commit_pace --bootstrap host:9092 --rounds 9 --output json
 
 First part: transactions of some records with the group's offsets inside, each begun ``--interval`` milliseconds after
 the previous transaction. The ways are run in turns, ``--rounds`` times:

@@ -1,7 +1,7 @@
 """How long a job is down: seconds from kill -9 of its driver, or from a rescale, until readers get records again.
 
-    PYTHONPATH=dev python -m bench.recovery --repetitions 10            # the cluster of make cluster-up images
-    PYTHONPATH=dev python -m bench.recovery --local --repetitions 10    # processes of this machine alone
+    PYTHONPATH=dev python -m bench.restart --repetitions 10            # the cluster of make cluster-up images
+    PYTHONPATH=dev python -m bench.restart --local --repetitions 10    # processes of this machine alone
 
 Records come in steadily. Each figure has p50, p95 and maximum:
 
@@ -28,7 +28,7 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 
-from bench.restarts import Kind, Restarts, Site
+from bench.restart.restarts import Kind, Restarts, Site
 from localcluster.errors import SetupError
 from sparkapp.model.job.spec import Engine
 
@@ -92,10 +92,10 @@ def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
 def site_of(options: argparse.Namespace, stack: ExitStack) -> Site:
     """The running job in the cluster or on this machine; ends with the stack."""
     if options.local:
-        from bench.local_restarts import LocalRestarts
+        from bench.restart.local import LocalRestarts
 
         return stack.enter_context(LocalRestarts.begin(options))
-    from bench.cluster_restarts import ClusterRestarts
+    from bench.restart.cluster import ClusterRestarts
 
     return stack.enter_context(ClusterRestarts.begin(options))
 

@@ -1,7 +1,7 @@
 """Throughput of record batches between Kafka and Arrow: the C extension against the plain fallback.
 
-    PYTHONPATH=dev python -m bench.native_path      # a temporary broker, 3 M records of 100 bytes, 4 partitions
-    python -m bench.native_path --bootstrap host:9092 --records 10000000 --rounds 3
+    PYTHONPATH=dev python -m bench.micro.native_path      # a temporary broker, 3 M records of 100 bytes, 4 partitions
+    python -m bench.micro.native_path --bootstrap host:9092 --records 10000000 --rounds 3
 
 There are four ways: Kafka to Arrow, Arrow to Kafka, both, and both in transactions. Two of them run with fewer columns,
 too. Each runs in one process and one thread of Python. A transaction ends every ``--checkpoint`` records and has the

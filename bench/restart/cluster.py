@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from bench.outage import Downstream, StableOffsets, SteadyRecords
-from bench.restart_marks import (
+from bench.restart.marks import (
     ACTIVATED,
     ASKED,
     BEGUN,
@@ -28,7 +27,8 @@ from bench.restart_marks import (
     marks_of_pods,
     moment_of,
 )
-from bench.restarts import Kind, Restart
+from bench.restart.outage import Downstream, StableOffsets, SteadyRecords
+from bench.restart.restarts import Kind, Restart
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
@@ -45,7 +45,7 @@ _SAMPLED_SECONDS = 0.5
 
 
 class ClusterRestarts:
-    """See :class:`bench.restarts.Site`.
+    """See :class:`bench.restart.restarts.Site`.
 
     :param parallelisms: the present parallelism and that of the next rescale; they alternate.
     :param in_place: whether a rescale starts no attempt.
@@ -154,7 +154,7 @@ class ClusterRestarts:
         )
 
     def judge(self) -> str:
-        """See :class:`bench.restarts.Site`."""
+        """See :class:`bench.restart.restarts.Site`."""
         self._site.job.wait_read(self._loader.end(), seconds=_START_SECONDS)
         verdict = self._site.judge()
         if not verdict.exactly_once:

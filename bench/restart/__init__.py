@@ -1,0 +1,1 @@
+"""How long a restart takes: of the driver, of an executor, and at a rescale."""
