@@ -27,8 +27,10 @@ from sparkapp.model.job.codec import encode_job
 from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.report import Scale
 from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
+from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.control_channel import SUBTASK_SILENCE_SECONDS
 from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, Stop, TaskMoment, TasksLost
@@ -184,17 +186,18 @@ class ContinuousRun(AttemptRun):
 
     def _coordinate(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> None:
         super()._coordinate(coordinator)
-        self._pipeline = CheckpointPipeline(
-            self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
-            completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks,
+        places: Any = SimpleNamespace(check=lambda: None)
+        parts = PaceParts(
+            job=self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
+            completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks, liveness=StreamLiveness(),
+            places=lambda _: places,
         )  # fmt: skip
-
+        self._pipeline = CheckpointPipeline(parts)
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
         subtasks: Any = self._waves
-        places: Any = SimpleNamespace(check=lambda: None)
         self._rescaling = Rescaling(
             self.job.spec.parallelism, wanted=lambda: self._scale, spark=spark, server=self._server, subtasks=subtasks,
-            pipeline=self._pipeline, places=lambda _: places, report=lambda **_: None,
+            pipeline=self._pipeline, places=parts.places, report=lambda **_: None,
         )  # fmt: skip
 
     def rescale(self, parallelism: int, stop: Stop | None = None) -> None:

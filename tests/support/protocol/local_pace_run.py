@@ -17,6 +17,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.flush import require_delivered
 from tests.support.protocol.continuous_run import ContinuousRun
@@ -141,11 +142,11 @@ class LocalPaceRun(ContinuousRun):
         assert isinstance(coordinator, LocalCoordinator)
         self.coordinator, job = coordinator, self.job
         unused: Any = None
-        self._pace = LocalPace(
-            job, server=self._server, enumerator=self._enumerator, coordinator=self.coordinator,
+        self._pace = LocalPace(PaceParts(
+            job=job, server=self._server, enumerator=self._enumerator, coordinator=self.coordinator,
             completed=lambda *_: self._recorded(), await_subtasks=self._require_subtasks, liveness=StreamLiveness(),
             places=lambda _: unused,
-        )  # fmt: skip
+        ))  # fmt: skip
         self._is_noted = False
         for subtask in range(job.spec.parallelism):
             # A producer that is open and not granted needs nobody who looks for it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
@@ -20,7 +19,7 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
-from sparkapp.spark.engine.continuous.pace import Pace
+from sparkapp.spark.engine.continuous.pace import Coordinator, Pace, PaceParts
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
@@ -89,24 +88,21 @@ class ContinuousEngine:
         )  # fmt: skip
         self._lost = LostProducers(fence)
         self._announcements = announcements
-        parts: dict[str, Any] = {
-            "server": self._server, "enumerator": enumerator, "coordinator": coordinator, "completed": completed,
-            "await_subtasks": self._require_subtasks, "liveness": self.liveness, "places": self._places_of,
-        }  # fmt: skip
         self._pace: Pace = (
-            LocalPace(job, **parts)
-            if job.spec.has_local_pace
+            LocalPace(self._parts(coordinator, completed))
+            if isinstance(coordinator, LocalCoordinator)
             else TwoPhasePace(
-                job,
-                **parts,
-                may_complete=lambda: self._lost.is_settled,
-                spark=spark,
-                subtasks=self._subtasks,
-                scale=scale,
-                report=report,
+                self._parts(coordinator, completed), may_complete=lambda: self._lost.is_settled, spark=spark,
+                subtasks=self._subtasks, scale=scale, report=report,
             )
-        )
+        )  # fmt: skip
         self.finished = False
+
+    def _parts(self, coordinator: Coordinator, completed: Callable[[Completed, float], None]) -> PaceParts[Coordinator]:
+        return PaceParts(
+            job=self._job, server=self._server, enumerator=self._enumerator, coordinator=coordinator,
+            completed=completed, await_subtasks=self._require_subtasks, liveness=self.liveness, places=self._places_of,
+        )  # fmt: skip
 
     @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:

@@ -1,13 +1,46 @@
-"""What the continuous engine asks of a pace: two-phase checkpoints, or the local pace."""
+"""What the continuous engine asks of a pace, two-phase checkpoints or the local pace, and what it gives a pace."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
+from sparkapp.model.job.spec import Job
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
+from sparkapp.spark.reporting.liveness import StreamLiveness
+
+Coordinator = TypeVar("Coordinator", CheckpointCoordinator, LocalCoordinator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaceParts(Generic[Coordinator]):
+    """What a pace works with; the engine gives it.
+
+    :param server: the connections of the subtasks.
+    :param coordinator: of the checkpoints of this pace.
+    :param completed: called with each completed checkpoint and its seconds. They count from the barrier or the begin;
+        in the local pace from the previous record of the subtasks' commits.
+    :param await_subtasks: called while a subtask has not answered; raises why none will.
+    :param liveness: is told each step with a limit of time.
+    :param places: makes the check of that number of subtasks.
+    """
+
+    job: Job
+    server: ControlServer
+    enumerator: KafkaSourceEnumerator
+    coordinator: Coordinator
+    completed: Callable[[Completed, float], None]
+    await_subtasks: Callable[[], None]
+    liveness: StreamLiveness
+    places: Callable[[int], SubtaskPlaces]
 
 
 class Pace(Protocol):

@@ -16,13 +16,11 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign, splits_by_owner
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import SubtaskMissing
-from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.producers.lost_producers import LOST_SECONDS
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
-from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
 from sparkapp.spark.tasks.client_totals import merge
 from sparkapp.spark.tasks.flush import require_delivered
@@ -58,31 +56,24 @@ class CheckpointPipeline:
     The order of the protocol stays: a checkpoint is completed only when the previous checkpoint is complete. Only the
     subtasks' work is ahead of it, and nothing of that is visible or in a document.
 
-    :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
     :param watermarks: None for a job without them.
-    :param await_subtasks: called while a subtask has not answered; raises why none will.
     :param may_complete: whether a pre-committed checkpoint may become final; asked often until it may.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
     def __init__(
         self,
-        job: Job,
+        parts: PaceParts[CheckpointCoordinator],
         *,
-        server: ControlServer,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator,
-        completed: Callable[[Completed, float], None],
-        await_subtasks: Callable[[], None],
         may_complete: Callable[[], bool] = lambda: True,
         watermarks: JobWatermarks | None = None,
     ) -> None:
-        self._job = job
-        self._server = server
-        self._enumerator = enumerator
-        self._coordinator = coordinator
-        self._completed = completed
-        self._await_subtasks = await_subtasks
+        self._job = parts.job
+        self._server = parts.server
+        self._enumerator = parts.enumerator
+        self._coordinator = parts.coordinator
+        self._completed = parts.completed
+        self._await_subtasks = parts.await_subtasks
         self._may_complete = may_complete
         self._watermarks = watermarks
         self._running: RunningCheckpoint | None = None

@@ -6,25 +6,23 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.rules.engine_rules import planned_by
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import MAX_OFFSET
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import Scale
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
 from sparkapp.spark.engine.continuous.answers import Answer
-from sparkapp.spark.engine.continuous.control_server import ControlServer
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.launch.session import Spark
-from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
+from sparkapp.spark.reporting.liveness import PLAN_SECONDS, step_seconds
 from sparkapp.spark.tasks.flush import not_everything_sent
 
 _PAUSE = 0.1
@@ -42,48 +40,35 @@ class TwoPhasePace:
     Its subtasks read and write until the barrier, which comes when it is due (ADR 61). Where the driver plans all
     ranges, a checkpoint begins when it is due.
 
-    :param completed: called with each completed checkpoint and the seconds since its barrier, or its begin.
-    :param await_subtasks: called while a subtask has not answered; raises why none will.
     :param may_complete: see the pipeline.
-    :param places: makes the check of that number of subtasks.
     :param scale: the parallelism that the operator asks for, None before it asks.
     :param report: gets fields of the driver's report.
     """
 
     def __init__(
         self,
-        job: Job,
+        parts: PaceParts[CheckpointCoordinator],
         *,
-        server: ControlServer,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator,
-        completed: Callable[[Completed, float], None],
-        await_subtasks: Callable[[], None],
         may_complete: Callable[[], bool],
-        liveness: StreamLiveness,
-        places: Callable[[int], SubtaskPlaces],
         spark: Spark,
         subtasks: Subtasks,
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
     ) -> None:
-        self._job = job
-        self._enumerator = enumerator
-        self._liveness = liveness
+        job = self._job = parts.job
+        self._enumerator = parts.enumerator
+        self._liveness = parts.liveness
         self._watermarks = job_watermarks_of(job.spec)
         self._schedule = CheckpointSchedule(
-            job, enumerator=enumerator, coordinator=coordinator,
+            job, enumerator=parts.enumerator, coordinator=parts.coordinator,
             idle_work=lambda: nullcontext(self._pipeline.oldest is None),
             lead=_lead(job.spec),
             alone_until=lambda: self._pipeline.alone_until,
         )  # fmt: skip
-        self._pipeline = CheckpointPipeline(
-            job, server=server, enumerator=enumerator, coordinator=coordinator, completed=completed,
-            await_subtasks=await_subtasks, may_complete=may_complete, watermarks=self._watermarks,
-        )  # fmt: skip
+        self._pipeline = CheckpointPipeline(parts, may_complete=may_complete, watermarks=self._watermarks)
         self._rescaling = Rescaling(
-            job.spec.parallelism, wanted=scale, spark=spark, server=server, subtasks=subtasks,
-            pipeline=self._pipeline, places=places, report=report,
+            job.spec.parallelism, wanted=scale, spark=spark, server=parts.server, subtasks=subtasks,
+            pipeline=self._pipeline, places=parts.places, report=report,
         )  # fmt: skip
         self._watched: int | None = None
 

@@ -12,19 +12,16 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskMissing
-from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.sink.producers.lost_producers import LOST_SECONDS
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.continuous.answers import Answer
-from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
 from sparkapp.spark.engine.continuous.local.lost_subtasks import LostSubtasks
 from sparkapp.spark.engine.continuous.local.reported_commits import ReportedCommits
-from sparkapp.spark.engine.continuous.places import SubtaskPlaces
-from sparkapp.spark.reporting.liveness import PLAN_SECONDS, StreamLiveness, step_seconds
+from sparkapp.spark.engine.continuous.pace import PaceParts
+from sparkapp.spark.reporting.liveness import PLAN_SECONDS, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
 
@@ -42,38 +39,24 @@ class LocalPace:
     A call of the coordinator runs in a thread of its own, and the next call waits for it. So subtasks are served while
     the API server is away. What it answers is applied in the engine's thread, where the instance is still the same.
 
-    :param completed: called with each record of the subtasks' commits and the seconds since the previous record.
-    :param await_subtasks: called often; raises why a subtask will not answer.
-    :param places: makes the check of that number of subtasks.
     :ivar parallelism: it is that of the attempt: a rescale is another attempt's.
     """
 
     watermarks = None
 
-    def __init__(
-        self,
-        job: Job,
-        *,
-        server: ControlServer,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: LocalCoordinator,
-        completed: Callable[[Completed, float], None],
-        await_subtasks: Callable[[], None],
-        liveness: StreamLiveness,
-        places: Callable[[int], SubtaskPlaces],
-    ) -> None:
-        self._job = job
-        self._server = server
-        self._enumerator = enumerator
-        self._coordinator = coordinator
-        self._completed = completed
-        self._await_subtasks = await_subtasks
-        self._liveness = liveness
+    def __init__(self, parts: PaceParts[LocalCoordinator]) -> None:
+        job = self._job = parts.job
+        self._server = parts.server
+        self._enumerator = parts.enumerator
+        self._coordinator = parts.coordinator
+        self._completed = parts.completed
+        self._await_subtasks = parts.await_subtasks
+        self._liveness = parts.liveness
         self._subtasks = {number: GrantedSubtask() for number in range(job.spec.parallelism)}
         self.parallelism = job.spec.parallelism
-        self.places = places(self.parallelism)
+        self.places = parts.places(self.parallelism)
         self._gone = GonePartitions(self._subtasks)
-        self._losses = LostSubtasks(self._subtasks, server.losses)
+        self._losses = LostSubtasks(self._subtasks, parts.server.losses)
         self._instances = 0
         self._is_granted = False
         self._may_be_gone = False
@@ -81,7 +64,7 @@ class LocalPace:
         self._looks = False
         """Something has changed since the last look for partitions that nobody reads."""
         self._reported = ReportedCommits()
-        self._calls = CoordinatorCalls(server.wake)
+        self._calls = CoordinatorCalls(parts.server.wake)
         self._returning_at = self._record_at = self._look_at = time.monotonic()
         self.clients: dict[str, Mapping[str, int]] = {}
 

@@ -17,6 +17,7 @@ from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.adoptions import SubtaskLosses
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
@@ -120,10 +121,10 @@ class Driver:
         self.seconds: list[float] = []
         job: Any = SimpleNamespace(spec=spec)
         unused: Any = None
-        self.pace = LocalPace(
-            job, **parts, completed=self.complete, await_subtasks=lambda: None,
+        self.pace = LocalPace(PaceParts(
+            job=job, **parts, completed=self.complete, await_subtasks=lambda: None,
             liveness=StreamLiveness(), places=lambda _: unused,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def complete(self, done: Any, seconds: float) -> None:
         self.completed.append(done)

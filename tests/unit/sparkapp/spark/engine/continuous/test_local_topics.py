@@ -22,6 +22,7 @@ from sparkapp.source.enumerator.subscriber import subscriber_of
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import SubtaskReport
@@ -59,10 +60,10 @@ class World:
         self.spec = SimpleNamespace(parallelism=1, checkpoint_interval=0.0, sink=sink)
         job: Any = SimpleNamespace(spec=self.spec)
         parts: Any = {"server": self.server, "places": lambda _: None}
-        self.pace = LocalPace(
-            job, enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
+        self.pace = LocalPace(PaceParts(
+            job=job, enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
             await_subtasks=lambda: None, liveness=StreamLiveness(), **parts,
-        )  # fmt: skip
+        ))  # fmt: skip
         self.say(waits=True)
         self.run()
         assert len(self.visible) == 1000

@@ -40,8 +40,10 @@ from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous import pipeline as module
 from sparkapp.spark.engine.continuous.answers import Answer
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.failures import printed
+from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result
 from tests.support.patience import PATIENCE, until
@@ -195,12 +197,13 @@ class Rig:
 
         self.is_fenced = False
         parts: Any = {"server": self.server, "coordinator": self.coordinator}
-        self.pipeline = CheckpointPipeline(
-            replace(JOB, spec=replace(JOB.spec, checkpoint_interval_millis=interval_millis)),
-            enumerator=enumerator, await_subtasks=ended, may_complete=lambda: not self.is_fenced,
-            watermarks=watermarks, **parts,
+        unused: Any = None
+        given: PaceParts[Any] = PaceParts(
+            job=replace(JOB, spec=replace(JOB.spec, checkpoint_interval_millis=interval_millis)),
+            enumerator=enumerator, await_subtasks=ended, liveness=StreamLiveness(), places=lambda _: unused, **parts,
             completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
         )  # fmt: skip
+        self.pipeline = CheckpointPipeline(given, may_complete=lambda: not self.is_fenced, watermarks=watermarks)
 
     def until(self, is_reached: Callable[[], bool]) -> None:
         """Advances until then."""

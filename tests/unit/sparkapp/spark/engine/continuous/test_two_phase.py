@@ -15,6 +15,7 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.reporting.liveness import StreamLiveness
 
@@ -62,10 +63,13 @@ class Rig:
         enumerator: Any = SimpleNamespace(finished=False, stops={A: stops["a"], B: stops["b"]} if stops else {})
         unused: Any = None
         self.pipeline = Pipeline()
-        self.pace = TwoPhasePace(
-            replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)), server=unused, enumerator=enumerator,
+        given: PaceParts[Any] = PaceParts(
+            job=replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)), server=unused, enumerator=enumerator,
             coordinator=unused, completed=lambda *_: None, await_subtasks=lambda: None, liveness=StreamLiveness(),
-            places=lambda _: unused, may_complete=lambda: True, spark=unused, subtasks=unused, scale=lambda: None,
+            places=lambda _: unused,
+        )  # fmt: skip
+        self.pace = TwoPhasePace(
+            given, may_complete=lambda: True, spark=unused, subtasks=unused, scale=lambda: None,
             report=lambda **_: None,
         )  # fmt: skip
         self.lead = self.pace._schedule._lead
