@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.pairs import covering
+from tests.thorough import is_thorough
 
 if TYPE_CHECKING:
     from sparkapp.clients.transactions.client import TransactionClient
@@ -36,10 +37,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere. Then the short form."""
+    """Whatever uses the broker carries its mark, so that ``-m 'not broker'`` runs anywhere; so do thorough tests.
+
+    Then the short form.
+    """
     for item in items:
         if "broker" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
+        if is_thorough(item.nodeid):
+            item.add_marker(pytest.mark.thorough)
     if not config.getoption("--matrix"):
         left_out = set(_without_pairs_of_their_own(items))
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.streams import BY_HAND, ROOT, Stream, due, streams
+from tests.thorough import OF_EVERY_COMMIT, THOROUGH
 
 if TYPE_CHECKING:
     import pytest
@@ -45,6 +46,16 @@ def test_every_file_is_in_one_stream_or_run_by_hand() -> None:
     by_hand = {name for name in there if name.startswith(f"{BY_HAND}/")}
     assert by_hand
     assert found == Counter(there - by_hand)
+
+
+def test_every_choice_of_thorough_tests_is_of_tests_that_exist() -> None:
+    for name in (*THOROUGH, *OF_EVERY_COMMIT):
+        file, _, function = name.partition("::")
+        found = [ROOT / file] if file.endswith(".py") else [*ROOT.glob(f"{file}*")]
+        assert found, name
+        texts = [each.read_text() for each in found if each.is_file()]
+        assert not function or f"def {function.partition('[')[0]}" in "".join(texts), name
+    assert not [name for name in OF_EVERY_COMMIT if not name.startswith(THOROUGH)]
 
 
 def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time_and_the_last_next_to_others() -> None:

@@ -1,0 +1,91 @@
+"""Tests that ``make test-all`` runs and ``make test`` does not: what they cost is more than what they alone would find.
+
+The costs are CPU seconds of one run, from ``artifacts/*.costs``; ``docs/internals/tests.md`` says how they are chosen.
+A name is the beginning of a test's id. :data:`OF_EVERY_COMMIT` is taken out of :data:`THOROUGH` again.
+"""
+
+from __future__ import annotations
+
+_ENGINE = "tests/integration/engine/test_"
+_KUBEAPI = "tests/integration/kubeapi/"
+_PROTOCOL = "tests/integration/protocol/test_"
+_MATRIX = "tests/integration/faults/test_matrix.py::test_nothing_is_lost_or_twice["
+
+THOROUGH = (
+    # On the cluster test_life.py has one job for all.
+    "tests/e2e/",
+    # Every engine and pace has a story with a crash; the others vary what the job does.
+    f"{_ENGINE}arrow_function",
+    f"{_ENGINE}cut_partitions",
+    f"{_ENGINE}dropped_records",
+    f"{_ENGINE}end_of_stream",
+    f"{_ENGINE}group_membership",
+    f"{_ENGINE}idle",
+    f"{_ENGINE}jvm",
+    f"{_ENGINE}large_records",
+    f"{_ENGINE}local_pace",
+    f"{_ENGINE}metrics",
+    f"{_ENGINE}python_workers",
+    f"{_ENGINE}record_errors",
+    f"{_ENGINE}record_sizes",
+    f"{_ENGINE}refused_records",
+    f"{_ENGINE}rescale_in_place",
+    f"{_ENGINE}restore",
+    f"{_ENGINE}semantics",
+    f"{_ENGINE}sink",
+    f"{_ENGINE}source",
+    f"{_ENGINE}stateful",
+    f"{_ENGINE}transforms",
+    f"{_ENGINE}user_modules",
+    # A cell of each kind of fault stays.
+    _MATRIX,
+    "tests/integration/faults/test_matrix.py::test_a_driver_that_was_overtaken",
+    # Attacks from outside with real Spark, and floods of requests.
+    f"{_KUBEAPI}security/test_allowed_names",
+    f"{_KUBEAPI}security/test_attempt_secrets",
+    f"{_KUBEAPI}security/test_no_leak",
+    f"{_KUBEAPI}security/test_operator.py::test_each_granted_verb",
+    f"{_KUBEAPI}security/test_operator.py::test_only_selected_namespaces",
+    f"{_KUBEAPI}security/test_spark_ports",
+    f"{_KUBEAPI}test_namespaces",
+    f"{_KUBEAPI}test_noisy_neighbours",
+    f"{_KUBEAPI}test_refused_executors",
+    # Three brokers, or minutes of waiting.
+    f"{_PROTOCOL}stale_coordinator",
+    f"{_PROTOCOL}namings",
+    f"{_PROTOCOL}crashes.py::test_I05",
+    "tests/conformance/test_s_offset_commits.py::test_S37_a_group_that_may_not_be_written",
+    "tests/conformance/test_t_transactions.py::test_T02_broker_failure_before_notify",
+    "tests/integration/bench/",
+    "tests/integration/docs/",
+    "tests/integration/formats/",
+    "tests/integration/security/test_exactly_once",
+    "tests/integration/security/test_no_leak",
+    "tests/integration/security/test_refusals",
+    "tests/integration/security/test_rotation",
+    "tests/integration/security/test_sessions",
+    "tests/integration/sink/test_broken_broker",
+    "tests/integration/sink/test_never",
+    "tests/integration/source/test_group_membership.py::test_a_session_that_expires",
+)
+
+OF_EVERY_COMMIT = (
+    "tests/e2e/test_life.py",
+    f"{_ENGINE}arrow_function.py::test_a_function_that_drops_multiplies",
+    f"{_ENGINE}local_pace.py::test_killed_drivers",
+    f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
+    f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",
+    f"{_MATRIX}broker-restarted-task-has-produced-down",
+    f"{_MATRIX}transaction-coordinator-killed-after-write-same",
+    f"{_MATRIX}continuous-sink-without-leader-and-driver-killed",
+    f"{_MATRIX}continuous-driver-killed-between-commits",
+    f"{_MATRIX}api-server-away-after-flush",
+)
+
+
+def is_thorough(test: str) -> bool:
+    """Whether ``make test`` leaves it out.
+
+    :param test: its id, as pytest has it.
+    """
+    return test.startswith(THOROUGH) and not test.startswith(OF_EVERY_COMMIT)
