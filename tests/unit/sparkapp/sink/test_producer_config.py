@@ -65,7 +65,7 @@ def test_never_leaves_the_users_limit_of_a_message():
 
 def test_never_refuses_what_librdkafka_would_refuse_later():
     with pytest.raises(
-        ConfigurationError, match=r"socket\.timeout\.ms cannot be set with transactions\.timeoutSeconds: 0"
+        ConfigurationError, match=r"socket\.timeout\.ms in sink\.properties cannot be set with sink\.transactions"
     ):
         config(DeliveryGuarantee.EXACTLY_ONCE, never=True, socket_timeout_ms="30000")
 
