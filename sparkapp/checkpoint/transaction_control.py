@@ -207,7 +207,7 @@ class KafkaTransactionControl:
 def leave_nothing_open(
     control: TransactionControl, claim: Claim, document: CheckpointDocument, error: Exception
 ) -> None:
-    """Best effort of a driver that must stop and cannot drain, where no attempt may follow soon that settles the job.
+    """Ends the open transactions, as far as a driver can that must stop and cannot drain. No attempt may follow soon.
 
     The job is deleted, or waits for a person or for room. In the first case Kubernetes deletes ConfigMaps, permissions
     and executors of the job at the same time as its driver. Transactions of the last document are final and are

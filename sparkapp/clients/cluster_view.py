@@ -79,7 +79,7 @@ class ClusterView(Protocol):
 def ends_before(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, int]:
     """The end of each partition's log, by agreement of all brokers where it seems to be before the offset.
 
-    A leader that was replaced without its knowledge answers with an end of before.
+    A leader that was replaced without its knowledge answers with an outdated end.
 
     :param offsets: of readers, or of their group.
     :raises KafkaAccessError: the brokers do not agree: see :meth:`ClusterView.confirmed_ends`.

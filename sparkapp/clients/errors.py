@@ -93,7 +93,7 @@ CAUSE: Mapping[int, Cause] = {
     KafkaError.INVALID_RECORD: Cause.OTHER,
     KafkaError.INVALID_TIMESTAMP: Cause.TIME,
 }
-"""Codes that refuse a record for what it is. Every try of it is refused."""
+"""Codes that refuse a record for its content. Every try of the record is refused."""
 
 _UNTRUSTED = "certificate verify failed"
 """The part of librdkafka's text for ``_SSL`` that a broker's restart does not explain."""

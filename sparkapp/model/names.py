@@ -85,7 +85,7 @@ def state_config_map(job: str) -> str:
 
 
 def checkpoints_config_map(job: str) -> str:
-    """Holds earlier checkpoints to go back to, a key each; losing it loses no more than that choice."""
+    """Holds earlier checkpoints for ``spec.restore``, a key each. Without it the job only resumes."""
     return f"{job}-checkpoints"
 
 

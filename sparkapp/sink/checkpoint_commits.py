@@ -95,11 +95,11 @@ class CheckpointCommits:
 
     @property
     def unproven_ids(self) -> frozenset[str]:
-        """Ids whose transactions the proof may be ending again: nobody else may end them."""
+        """Ids whose transactions a proof may be ending a second time. Nothing else may end them meanwhile."""
         return frozenset(each for proof in self._open().values() for each in proof.ids)
 
     def is_proven(self, *, within: float) -> bool:
-        """Whether every commit is proven by then, in seconds."""
+        """Whether every commit is proven within that time, in seconds."""
         try:
             self._require(self._open().values(), Deadline.after(within))
         except KafkaUnreachable:
@@ -114,7 +114,7 @@ class CheckpointCommits:
         return min((committed_id, *self._open()))
 
     def close(self) -> None:
-        """Ends the proofs under way; recovery begins with what is not proven."""
+        """Ends the proofs under way. The next recovery begins with the unproven commits."""
         for proof in self._proofs.values():
             proof.of_all.close()
 

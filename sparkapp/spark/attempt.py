@@ -226,7 +226,7 @@ class Attempt:
 
 
 def _is_last(error: Exception) -> bool:
-    """Whether no attempt may follow soon that ends the open transactions.
+    """Whether this attempt may be the last for some time, so that no other ends the open transactions.
 
     The job is deleted, or waits for a person, or the next driver may find as little room as the executors. The operator
     gives a job up after some failures of its transform or its schemas, and counts them by itself.
@@ -237,7 +237,7 @@ def _is_last(error: Exception) -> bool:
 
 
 def _never_asked() -> None:
-    """The scale of a driver that nobody can ask for another."""
+    """The scale of a driver without a cluster: no operator asks for another."""
 
 
 def import_pandas(spec: JobSpec) -> None:

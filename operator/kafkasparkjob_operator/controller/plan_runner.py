@@ -162,7 +162,7 @@ class PlanRunner:
             raise
 
     async def _create_secret(self, job: JobIdentity, attempt: int, record: Body) -> None:
-        """:raises SecretExists: it was not made for this claim, so its content is nobody's secret."""
+        """:raises SecretExists: it was not made for this claim, so others may know its content."""
         value = secrets.token_urlsafe(SECRET_BYTES)
         manifest = spark_secret(job, attempt=attempt, claim_uid=record["metadata"]["uid"], value=value)
         try:

@@ -68,10 +68,10 @@ class Failures:
         return self._taken.get(key, frozenset())
 
     def looked(self, observation: Observation, the_plan: Plan) -> None:
-        """Ends the count where a live look finds that nothing of what is counted is left to request.
+        """Ends the count where a live look finds that no failed request has to be repeated.
 
-        A request whose answer was lost may have succeeded, and then it is not repeated. A claim without a driver is of
-        a start that failed: such a look only waits for the next try.
+        A request whose answer was lost may have succeeded. A claim without a driver belongs to a start that failed:
+        then the count stays until the next try.
         """
         live = observation.live
         left = the_plan.starts or any(isinstance(action, AskForScale | StartAttempt) for action in the_plan.actions)

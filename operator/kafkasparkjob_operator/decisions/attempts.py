@@ -121,8 +121,9 @@ def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, 
 def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) -> None:
     """Records an attempt whose start is not in the status, and whose driver's pod is gone: how it ended.
 
-    Called where no attempt follows that would settle what it may have left open. An attempt claims the state before it
-    opens a transaction. So the state document names it; where that is unreadable, every claimed number counts.
+    Called where no later attempt settles the transactions that it may have left open. An attempt claims the state
+    before it opens a transaction. So the state document names it. Where that is unreadable, every claimed number
+    counts.
     """
     document = live.state.document
     if document is not None:

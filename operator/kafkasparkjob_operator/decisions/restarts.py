@@ -34,10 +34,10 @@ QUICK_END_SECONDS = 60
 """After an attempt that drained unasked within this time, the next attempt starts after a pause, not in a loop."""
 
 START_PERIOD_SECONDS = 10
-"""Attempts that end by themselves start no more often, whatever the policy says: the kubelet's first pause of a
+"""Shortest period between starts of attempts that end by themselves, under any policy: the kubelet's first pause of a
 container in a crash loop. Each start creates a pod and some ten requests, which other jobs wait for."""
 QUICK_RESTARTS = 3
-"""Restarts of a job to which that does not apply, so that a single failure costs no time."""
+"""First restarts of a job without this period, so that a single failure costs no time."""
 
 
 def record_ending(draft: StatusDraft, observation: Observation, live: Live, driver: PodView | None) -> None:
@@ -190,7 +190,7 @@ def _age_seconds(draft: StatusDraft) -> float:
 
 
 def _floor(draft: StatusDraft, delay: int) -> int:
-    """The delay, or what is missing until :data:`START_PERIOD_SECONDS` since the start of the attempt that ended.
+    """The delay, or the rest of :data:`START_PERIOD_SECONDS` since the start of the attempt that ended.
 
     A crash loop is no faster under a policy without a pause, or with a short ``resetAfterSeconds``.
     """

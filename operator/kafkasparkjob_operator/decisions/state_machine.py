@@ -265,7 +265,7 @@ class _Planner:
         return None if desired is None else self.standbys.usable(self.draft, self.job.generation, desired)
 
     def _forget(self) -> None:
-        """The driver is gone, or its grace period has passed: what it last reported says nothing about the present."""
+        """The driver is gone, or its grace period has passed: its last report is out of date."""
         forget_executors(self.draft)
         self._judge(None)
 

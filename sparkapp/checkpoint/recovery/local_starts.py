@@ -40,8 +40,8 @@ class Resume(Enum):
 def resume_of(bound: int | None, found: GroupOffset | None, *, is_placed: bool, local: LocalPart, uid: str) -> Resume:
     """The table of a partition. Pure.
 
-    What is visible of a partition ends at the offset that its era has committed last. Document and group only grow in
-    an era. So somebody else has put an older offset there, or removed it, unless the era had not committed yet.
+    The visible records of a partition end at the offset that its era has committed last. In an era document and group
+    only grow. So an older offset, or none, is the work of another client, unless the era had not committed yet.
 
     :param bound: the document's offset; None for a partition that it does not know.
     :param found: the group's offset, read after the last commit that the era can have made.

@@ -63,7 +63,7 @@ class TransactionControl(Protocol):
     def abort_lingering(self, document: CheckpointDocument) -> int:
         """Aborts every open transaction of the document's prefixes; returns how many.
 
-        Where the document has no committables, nobody can begin another under a previous prefix behind that.
+        Under a document without committables no producer can begin a transaction of a previous prefix after this call.
         """
         ...
 

@@ -24,7 +24,7 @@ class TopicFacts(NamedTuple):
 def facts_of(topics: Iterable[str], client: AdminClient, seconds: float) -> dict[str, TopicFacts]:
     """Of the topics that exist; asked by the cluster view, by DescribeTopics.
 
-    :raises KafkaException: no answer, or another refusal than that of the user's right.
+    :raises KafkaException: no answer, or a refusal for another cause than a missing right.
     """
     found = {}
     names = TopicCollection(sorted(set(topics)))

@@ -231,7 +231,7 @@ class KafkaWire:
         }
 
     async def require_loaded(self, transactional_ids: Sequence[str], node: Any, deadline: Deadline) -> None:
-        """Returns if the broker coordinates these ids and has loaded what it knows of them, if anything.
+        """Returns if the broker coordinates these ids and has loaded their states; an id may have none.
 
         :raises RetriableWireError: it is loading, or another broker is the coordinator.
         """

@@ -14,8 +14,8 @@ from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 
 _SECONDS = 10.0
-"""For the answers, whatever time the caller has left: a request that times out closes the connection, and what was
-written behind it is lost."""
+"""For the answers, also if the caller has less time left. A request that times out closes the connection, and later
+requests on it are lost."""
 
 
 async def end_again(

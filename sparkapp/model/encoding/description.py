@@ -1,7 +1,7 @@
 """Frozen dataclasses as JSON and back, compatible between releases that differ by a few fields.
 
-A field is written only where it differs from its default; a field that is not written has its default. An older reader
-reads what a newer writer wrote, and the reverse, while nobody uses what only the other knows. The reader refuses an
+A field is written only where it differs from its default; a field that is not written has its default. Reader and
+writer of two releases understand each other as long as no used field is unknown to the reader. The reader refuses an
 unknown field by name, because to ignore it would change what a job does.
 
 A default of such a dataclass is therefore a part of the format: it never changes, and a new field has a default.

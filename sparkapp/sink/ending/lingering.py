@@ -50,7 +50,7 @@ class Selection:
     """What to do with the transactions that were found; ids in the order they were found in.
 
     :param abort: open: fenced, which aborts them.
-    :param idle: nothing open, but a producer that nobody will look for may still be alive: fenced.
+    :param idle: without an open transaction: fenced, because a producer of it may be alive that no later list finds.
     :param wait: already ending: the coordinator is writing markers, fencing would gain nothing.
     """
 

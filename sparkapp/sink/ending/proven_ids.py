@@ -16,7 +16,7 @@ _ENDED = {TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT}
 class ProvenIds:
     """Used by a producer pool around each initialisation of an id, and behind each commit of its own.
 
-    The driver proves what it commits before an id is used again. Aborts of failed tasks nobody else proves.
+    The driver proves its commits before an id is used again. Aborts of failed tasks are proven here alone.
 
     :param commits_itself: whether the pool's producers commit, and not the driver.
     """

@@ -22,8 +22,8 @@ _MAX_STEPS = 100
 class WatermarkAlignment:
     """Cuts the readable ends at a common time: that of the earliest unread record, plus the allowed drift.
 
-    Partitions without unread records are idle and hold nobody back. A common time that has not come yet, as of records
-    with wrong times, is for a single plan. Used by the enumerator, from its thread.
+    Partitions without unread records are idle and hold no other partition back. A common time in the future comes from
+    records with wrong times, so it holds for a single plan. Used by the enumerator, from its thread.
 
     :param max_drift_millis: how far in record time one partition may be read ahead of another.
     :param now: the present time, in seconds since 1970.

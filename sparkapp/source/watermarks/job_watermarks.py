@@ -81,7 +81,7 @@ class JobWatermarks:
 
         :param splits: every known partition, with an empty range.
         :param ends: last known end of each partition.
-        :param stops: stopping offsets of a bounded job. A partition that has reached its own holds nobody back.
+        :param stops: stopping offsets of a bounded job. A partition behind its stop holds nothing back.
         """
         self._paused &= self._look(tuple(splits), ends, stops)
         self._advance()

@@ -25,8 +25,8 @@ class DriverEnvironment:
     :param credentials: folder with the mounted credentials and certificates of ``spec.kafka``.
     :param activation: of a standby driver; None for an attempt that begins at once.
     :param retained: store of earlier checkpoints.
-    :param scale: the parallelism that a running driver is asked for, None before the first request; None without a
-        cluster, where nobody asks.
+    :param scale: the parallelism that a running driver is asked for, None before the first request, and always
+        without a cluster.
     :param give_up: ends the process at once with this termination message; called if the main thread hangs.
     :param jvm_status: waits that number of seconds for the exit status of the driver's JVM; None while it runs, or if
         it is unknown.

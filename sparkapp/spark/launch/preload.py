@@ -59,7 +59,7 @@ _PARSERS = "sparkapp.source.formats"
 
 
 def variables_of(spec: JobSpec) -> dict[str, str]:
-    """What the worker daemon of a job has in its environment; empty if its workers need no more than others."""
+    """Variables for the worker daemon of a job; empty for a job without special needs."""
     secured = spec.kafka.tls is not None or spec.kafka.authentication is not None
     values = {VARIABLE: _wanted_by(spec), KAFKA_VARIABLE: json.dumps(encode_part(spec.kafka)) if secured else ""}
     return {name: value for name, value in values.items() if value}

@@ -82,8 +82,8 @@ def _limit_failed_executors(context: SparkContext, limit: int) -> None:
     """Has Spark count executors that failed, and no pods that Kubernetes refused: Spark asks for them each second.
 
     Spark ends the application after some failures, however well the other executors work (SPARK-55075). Its allocator
-    reports a refusal to the manager that counts, and no setting separates the two. What was refused before this call
-    is forgotten, and there was no limit yet (ADR 65).
+    reports a refusal to the manager that counts, and no setting separates the two. Refusals before this call
+    do not count, and there was no limit yet (ADR 65).
     """
     try:
         backend = context._jsc.sc().schedulerBackend()

@@ -105,7 +105,7 @@ def _asked(
 
 
 def _left(draft: StatusDraft, driver: PodView, seconds: float) -> float:
-    """What is left of these seconds since the request."""
+    """The rest of these seconds since the request."""
     age = (draft.now - driver.asked_at).total_seconds() if driver.asked_at is not None else seconds
     return seconds - max(0.0, age)
 

@@ -35,7 +35,7 @@ class SubtaskLosses:
         self._new: set[int] = set()
 
     def add(self, subtask: int) -> None:
-        """A subtask was lost, and nobody has asked it to end."""
+        """A subtask was lost without a request to end."""
         self._lost_at.setdefault(subtask, deque(maxlen=MOST_LOSSES)).append(self._clock())
         self._new.add(subtask)
 
@@ -66,7 +66,7 @@ class Adoptions:
         self._clock = clock
         self._lost_at: dict[int, float] = {}
         self._awaited_at: dict[int, float] = {}
-        """Of subtasks for which nobody has written yet: since when they are expected to connect."""
+        """Since when subtasks without a writer are expected to connect: neither they nor an adopter has written."""
         self._adopters: dict[int, int] = {}
 
     @property
@@ -98,7 +98,7 @@ class Adoptions:
             self._awaited_at = dict.fromkeys(self._awaited_at, self._clock())
 
     def lost(self, seconds: float) -> set[int]:
-        """The subtasks that have been lost for so long; without those for which nobody has written yet."""
+        """The subtasks that have been lost for these seconds; without those that have never had a writer."""
         now = self._clock()
         return {subtask for subtask, lost_at in self._lost_at.items() if now - lost_at >= seconds}
 

@@ -113,7 +113,7 @@ class ControlServer:
 
         :param subtasks: that have no work of their own.
         :param wave: the first wave whose tasks are not to end. A task of an earlier wave that Spark starts again ends.
-        :returns: False, and nobody is asked, while one of them does the work of another.
+        :returns: False while one of them does the work of another; then none is asked.
         """
         with self._lock:
             if not self._adoptions.adopters.isdisjoint(subtasks):
@@ -292,7 +292,7 @@ class ControlServer:
             connection.close()
 
     def _lose(self, subtask: int, *, asked: bool = False) -> None:
-        """Its connection counts no more. What it did for others is theirs again, or another adopter's."""
+        """Forgets a connection. Work that its subtask did for others goes back to them, or to other adopters."""
         del self._connections[subtask]
         if not (asked or self._is_stopping):
             self.losses.add(subtask)

@@ -29,15 +29,15 @@ _PAUSE = 0.1
 """Longest pause in seconds between two looks at the connections of subtasks that write."""
 
 _PRE_COMMITTED_SECONDS = 60.0
-"""Longest wait for a place while other subtasks have pre-committed: nothing but another attempt ends what they have
-open, and readers wait for it. Spark replaces a lost executor within some seconds."""
+"""Longest wait for a place while other subtasks have pre-committed. Readers wait for these transactions, and only
+another attempt ends them. Spark replaces a lost executor within some seconds."""
 
 _ALONE_SECONDS = 0.02
 _ALONE_SHARE = 0.1
-"""Of the interval, where that is shorter. Subtasks with much to read lose no more of their time."""
+"""As a part of the interval, if that is shorter: so much of their time can subtasks with a backlog lose."""
 
 _WRITERS_SECONDS = 5.0
-"""For the subtasks to end what they write when the attempt fails: a transaction begins within a second."""
+"""For the subtasks to end their writes when the attempt fails. A transaction begins within a second."""
 
 
 @dataclass(frozen=True, slots=True)

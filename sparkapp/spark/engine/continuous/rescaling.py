@@ -19,10 +19,10 @@ class Rescaling:
     """Made by the continuous engine, which calls :meth:`advance` in its loop.
 
     The present subtasks write on until every added subtask is connected. Only then the next checkpoint waits until
-    nothing runs, and begins with the other parallelism. Nobody waits for a present subtask that is lost. It may have
-    no place before another ends behind the boundary, and its work is done by others meanwhile (ADR 60).
+    nothing runs, and begins with the other parallelism. The rescale does not wait for a present subtask that is lost.
+    Others do its work meanwhile (ADR 60). It may get a place only when a surplus subtask ends.
 
-    :param wanted: what the operator asks for; None as long as it has asked for nothing.
+    :param wanted: the parallelism that the operator asks for; None before it has asked.
     :param places: makes the check of that number of subtasks.
     :param report: gets fields of the driver's report.
     :ivar parallelism: of the next checkpoint.

@@ -56,7 +56,7 @@ class Subtasks:
     def cancel_withdrawn(self, ending: Collection[int]) -> None:
         """Ends the jobs of withdrawn waves, without waiting. Called often: Spark may not have a job yet.
 
-        :param ending: subtasks with a task that may still send what it has; their waves are left alone.
+        :param ending: subtasks with a task that may still send its answer; their waves are left alone.
         """
         for wave in self._withdrawn:
             if not self._jobs[wave].done() and not any(wave.first <= each < wave.first + wave.count for each in ending):

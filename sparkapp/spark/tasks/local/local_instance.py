@@ -27,7 +27,7 @@ _PROGRESS_SECONDS = 1.0
 _RENEW_SECONDS = 3600.0
 """Age of the commits after which they are repeated: brokers forget offsets of a group that commits none."""
 _COMMIT_SHARE = 1 / 30
-"""Part of the time that commits may take while there is a backlog. Its records are late whatever the interval is."""
+"""Part of the time that commits may take while there is a backlog, whose records are late in any case."""
 _BACKLOG_SECONDS = 5.0
 """Longest transaction of a backlog, however slow a commit is."""
 _TIMEOUT_SHARE = 0.1
@@ -89,11 +89,11 @@ class LocalInstance:
         self._commit(starts)
 
     def read(self, splits: Iterable[KafkaPartitionSplit], drop: Collection[TopicPartition]) -> None:
-        """Reads more partitions, or commits what was read and is over.
+        """Reads more partitions. With ``drop`` it commits its records instead, and is over.
 
-        :param splits: placed, and without end where their stop is that.
+        :param splits: of placed partitions, with a stop or without an end.
         :param drop: partitions that are gone. Their records are committed without an offset: a later topic of the name
-            has other offsets, and this consumer would begin at those of before.
+            has other offsets, and this consumer would begin at the old offsets.
         """
         if drop:
             for partition in drop:

@@ -16,11 +16,11 @@ class GrantedSubtask:
 
     :ivar instance: 0 while none was asked for.
     :ivar opened: its producer is open. :ivar granted: it may write.
-    :ivar ending: it ends, and what it commits last is not known: partitions are gone, or its process was lost.
-    :ivar placing: starts that it was told to commit. :ivar placed: that it has committed, and no document says so yet.
+    :ivar ending: it ends, and its last commit is not known: partitions are gone, or its process was lost.
+    :ivar placing: starts that it was told to commit. :ivar placed: starts that it has committed, in no document yet.
     :ivar reading: partitions that it was told to read.
     :ivar returning: partitions of the document that it was not given: a broker did not know them at its grant.
-    :ivar follows: the instance before has ended in order, and all that it committed is known by its reports.
+    :ivar follows: the instance before has ended in order, and has reported all its commits.
     :ivar totals: of this instance. :ivar failures: of all instances of the subtask.
     """
 
@@ -77,8 +77,8 @@ class GrantedSubtask:
     def replaced_by(self, instance: int, end: SubtaskReport) -> GrantedSubtask:
         """The subtask's next instance.
 
-        :param end: the report that asks for it. A task that Spark has started again names no instance, and nobody knows
-            what the task before has committed. Nor is it known of a commit that failed.
+        :param end: the report that asks for it. A task that Spark has started again names no instance: the last commit
+            of the task before is not known. The outcome of a commit that failed is not known either.
         """
         in_order = end.instance == self.instance and not end.failure
         return GrantedSubtask(

@@ -37,7 +37,7 @@ class LocalPace:
     """See :class:`sparkapp.spark.engine.continuous.pace.Pace`.
 
     A call of the coordinator runs in a thread of its own, and the next call waits for it. So subtasks are served while
-    the API server is away. What it answers is applied in the engine's thread, where the instance is still the same.
+    the API server is away. Its result is applied in the engine's thread, to instances that are still the same.
 
     :ivar parallelism: it is that of the attempt: a rescale is another attempt's.
     """
@@ -62,7 +62,7 @@ class LocalPace:
         self._may_be_gone = False
         """An instance was replaced: the next discovery is due."""
         self._looks = False
-        """Something has changed since the last look for partitions that nobody reads."""
+        """Something has changed since the last look for partitions without a reader."""
         self._reported = ReportedCommits()
         self._calls = CoordinatorCalls(parts.server.wake)
         self._returning_at = self._record_at = self._look_at = time.monotonic()
@@ -201,7 +201,7 @@ class LocalPace:
     # -- the coordinator's calls --------------------------------------------------------------------------------------
 
     def _next_call(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
-        """What is to be written next, and what follows from the answer."""
+        """The next write of the document, and the function that applies its result."""
         waiting = {n: each.instance for n, each in self._subtasks.items() if each.opened and not each.granted}
         if not self._is_granted:
             return self._first_call(waiting) if len(waiting) == len(self._subtasks) else None
@@ -264,7 +264,7 @@ class LocalPace:
         self._looks = True
 
     def _record(self) -> Callable[[], Completed | None]:
-        """The call that records what is known now."""
+        """The call that records the reported commits."""
         totals = self._reported.totals(each.totals for each in self._subtasks.values())
         return partial(self._coordinator.record, dict(self._reported.offsets), totals, dict(self._enumerator.topic_ids))
 

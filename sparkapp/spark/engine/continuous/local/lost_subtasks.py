@@ -12,7 +12,7 @@ from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtas
 class LostSubtasks:
     """Used by the driver of the local pace, in its thread.
 
-    A lost process may have committed what it did not report. So its instance is ending, until the next process reports.
+    A lost process may have commits that it did not report. So its instance is ending until the next process reports.
 
     :param losses: of the control server.
     """
@@ -23,7 +23,7 @@ class LostSubtasks:
         self._uncounted: set[int] = set()
 
     def note(self) -> None:
-        """Notes what was lost; called before each report is applied.
+        """Notes the lost processes; called before each report is applied.
 
         A process reports after the loss of its predecessor. So that loss never marks an instance of its own.
         """
@@ -33,7 +33,7 @@ class LostSubtasks:
             self._subtasks[number].ending = True
 
     def unsettled(self) -> set[int]:
-        """The subtasks that may have committed what they did not report."""
+        """The subtasks that may have commits that they did not report."""
         self.note()
         return {number for number, each in self._subtasks.items() if not each.is_settled}
 

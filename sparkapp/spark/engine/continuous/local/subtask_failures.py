@@ -23,13 +23,13 @@ class SubtaskFailures:
     """Counts the failures of a subtask's instances, and its losses.
 
     A record that always fails is among others: its subtask commits records of other partitions before it fails again.
-    So the count ends when every partition that it failed with is committed beyond its start of then.
+    So the count begins again only when every partition of the failures is committed beyond its offset at the failure.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._starts: dict[TopicPartition, int] = {}
-        """Of what was read and not committed at the failures, and of what there was to read at the losses."""
+        """First uncommitted offset of each partition: read at a failure, or with records to read at a loss."""
 
     def add(self, number: int, report: SubtaskReport) -> None:
         """Counts a failure of a subtask.
@@ -44,7 +44,7 @@ class SubtaskFailures:
         LOG.warning("subtask %d failed for the %d. time and tries again: %s", number, self._count, error.message)
 
     def lost(self, number: int, offsets: Mapping[TopicPartition, int], waiting: Collection[TopicPartition]) -> None:
-        """Counts a loss of a subtask, by a death or by silence. Nobody has told what it was reading.
+        """Counts a loss of a subtask, by a death or by silence. Its reading is not known.
 
         A loss without records to read is not counted: such a subtask cannot get further.
 
@@ -65,7 +65,7 @@ class SubtaskFailures:
         LOG.warning("subtask %d was lost, which is failure %d without progress", number, self._count)
 
     def progress(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Called where the subtask has committed what it read; a commit of starts alone is no progress.
+        """Called when the subtask has committed records; a commit of starts alone is no progress.
 
         :param offsets: next offset of each partition, by commits that succeeded.
         """
