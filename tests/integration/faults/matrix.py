@@ -127,7 +127,7 @@ _PIPELINED: Mapping[str, TaskMoment | None] = {"same": TaskMoment.PRODUCED, "up"
 class Cell(NamedTuple):
     """One story.
 
-    :param always: runs with every ``make test``; the others by ``python -m tests.soak --matrix``.
+    :param always: runs with ``make test-all``; the others by ``python -m tests.soak --matrix``.
     """
 
     fault: Fault
