@@ -109,7 +109,11 @@ class JobReason(ExplainedReason):
         "Change what the message names: a larger quota, room in the cluster, or less `spec.executor.cores`,"
         " `spec.executor.memory`, `spec.executor.instances`. The job resumes by itself.",
     )
-    FAILED = "Failed", "The attempt failed, and the status has no reason of its last failure any more."
+    FAILED = (
+        "Failed",
+        "A failure that no restart heals, and the status has no reason of it.",
+        "Act as the message says, then change `spec.restartNonce`.",
+    )
     FINALIZER_REFUSED = (
         "FinalizerRefused",
         "The operator may not patch the resource, so its deletion will not wait for its transactions.",
@@ -129,9 +133,9 @@ class JobReason(ExplainedReason):
     )
     NOT_DRAINED = (
         "NotDrained",
-        "A job is suspended, and its driver did not end in order. A transaction may be open, and holds back"
-        " `read_committed` readers until its time-out.",
-        "Wait for the time-out, or end the transaction by `python3 -m sparkapp txn`.",
+        "A driver that was asked to stop did not end in order. A transaction may be open. The next attempt settles it."
+        " Of a suspended job it holds back `read_committed` readers until its time-out.",
+        "For a suspended job wait for the time-out, or end the transaction by `python3 -m sparkapp txn`.",
     )
     NOT_RECOVERED = (
         "NotRecovered",
@@ -237,13 +241,14 @@ class JobReason(ExplainedReason):
     SUSPENDING = "Suspending", "The driver drains at a checkpoint, because `spec.suspend` is true."
     TRANSACTION_HANGING = (
         "TransactionHanging",
-        "A partition lacks the marker of a transaction that has ended.",
-        "Use the command of the message.",
+        "A partition lacks the marker of a transaction that has ended. The job writes the marker when the partition has"
+        " a leader.",
+        "Look at the brokers. The command of the message lists the transactions.",
     )
     TRANSACTION_OVERDUE = (
         "TransactionOverdue",
         "A transaction of the job is open for longer than five checkpoint intervals, at least 60 s.",
-        "The message has its time, and the command that shows it.",
+        "The message has its time, and the command that lists it.",
     )
     TRANSACTIONS_LEFT_OPEN = (
         "TransactionsLeftOpen",
