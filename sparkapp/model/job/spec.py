@@ -59,6 +59,7 @@ def _metrics_port_from(metrics: Fields, name: str) -> int:
 
 MIN_INTERVAL_MILLIS = 20
 """Each checkpoint opens a producer for each subtask and writes the document, which together take some 50 ms."""
+MAX_INTERVAL_MILLIS = 3_600_000
 
 
 def _millis_from(checkpoint: Fields, name: str) -> int:
@@ -66,7 +67,7 @@ def _millis_from(checkpoint: Fields, name: str) -> int:
     if checkpoint.has(name) and checkpoint.has("intervalSeconds"):
         msg = f"{checkpoint.path}: intervalSeconds and {name} exclude each other"
         raise ConfigurationError(msg, remedy=f"remove one of them from {checkpoint.path}")
-    return checkpoint.integer(name, 0, low=MIN_INTERVAL_MILLIS)
+    return checkpoint.integer(name, 0, low=MIN_INTERVAL_MILLIS, high=MAX_INTERVAL_MILLIS)
 
 
 _NOT_ZERO = Rule("self >= 1", "parallelism must be at least 1: spec.suspend: true stops a job at a checkpoint")
@@ -125,7 +126,7 @@ class JobSpec:
         "Time from a checkpoint to the next, in milliseconds, instead of intervalSeconds. Each"
         " checkpoint reads and writes the state ConfigMap.",
         default=0,
-        high=3600000,
+        high=MAX_INTERVAL_MILLIS,
         low=MIN_INTERVAL_MILLIS,
         path="checkpoint.intervalMillis",
         reader=_millis_from,

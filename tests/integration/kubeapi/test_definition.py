@@ -10,12 +10,18 @@ import pytest
 import yaml
 
 from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
+from resourceschema.corpus import Case, cases_of
+from resourceschema.definition import definition_of
+from resourceschema.kinds import JOB
+from sparkapp.model.errors import ConfigurationError
 from tests.support.fakes.kubernetes import merged
 from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, ApiError
 
 CORPUS = Path(__file__).parent / "corpus"
 BASE = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
 BROKER = "BROKER:9092"
+SPEC = definition_of(JOB)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+GENERATED = cases_of(SPEC, BASE)
 EXAMPLES = sorted(REPOSITORY.glob("examples/**/*.yaml"))
 
 
@@ -34,6 +40,7 @@ def create(api: ApiClient, manifest: dict[str, Any], *, dry_run: bool = True) ->
 def test_the_corpus_is_large_enough() -> None:
     assert len(cases("valid")) >= 15
     assert len({json.dumps(case.values[0]["patch"], sort_keys=True) for case in cases("invalid")}) >= 160
+    assert len(GENERATED) >= 200
 
 
 @pytest.mark.parametrize("case", cases("valid"))
@@ -52,6 +59,25 @@ def test_invalid(api: ApiClient, case: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as caught:
         create(api, merged(BASE, case["patch"]))
     assert case["message"] in caught.value.message
+
+
+@pytest.mark.parametrize("case", GENERATED, ids=lambda case: case.name)
+def test_bounds_and_choices_are_judged_alike_by_the_api_server_and_the_operator(api: ApiClient, case: Case) -> None:
+    """Of two delays of a restart, the operator takes the shorter."""
+    manifest = merged(BASE, case.patch)
+    refusal, is_read = "", True
+    try:
+        create(api, manifest)
+    except ApiError as error:
+        refusal = error.message
+    try:
+        desired_from_resource(
+            manifest["spec"], namespace="default", name="orders", settings=JobSettings(default_image="sparkapp")
+        )
+    except ConfigurationError:
+        is_read = False
+    assert case.message in refusal
+    assert is_read is (not refusal) or "restartPolicy.backoff.initialSeconds must not exceed" in refusal, refusal
 
 
 @pytest.mark.parametrize("case", cases("transitions"))

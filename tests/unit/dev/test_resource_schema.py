@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from resourceschema.corpus import cases_of
+from resourceschema.defaults import text_of_defaults
 from resourceschema.definition import definition_of
-from resourceschema.files import REFERENCE, generated
+from resourceschema.files import DEFAULTS, REFERENCE, generated
 from resourceschema.kinds import JOB, Column, Kind, Version
 from resourceschema.openapi import object_schema
 from sparkapp.model.encoding.schema import Described, ObjectDefault, ObjectRule, Rule, at, held_by, part, text_of
@@ -86,3 +89,28 @@ def test_a_kind_may_have_a_stored_version_and_an_older_served_version() -> None:
 
 def test_exactly_one_version_of_the_job_is_stored() -> None:
     assert [version.stored for version in JOB.versions].count(True) == 1
+
+
+def test_a_case_for_each_bound_and_choice_has_what_its_objects_need() -> None:
+    limits = {"type": "object", "required": ["kind"], "properties": {
+        "kind": {"type": "string", "enum": ["A", "B"]}, "count": {"type": "integer", "minimum": 1, "maximum": 3},
+    }}  # fmt: skip
+    spec = {"type": "object", "required": ["list"], "properties": {"list": {"type": "array", "items": limits}}}
+    cases = {case.name: case for case in cases_of(spec, {"spec": {}})}
+    assert list(cases) == [
+        "spec.list[0].kind: A", "spec.list[0].kind: B", "spec.list[0].kind: NoChoice", "spec.list[0].count: 1",
+        "spec.list[0].count: 0", "spec.list[0].count: 3", "spec.list[0].count: 4",
+    ]  # fmt: skip
+    beyond = cases["spec.list[0].count: 4"]
+    assert beyond.patch == {"spec": {"list": [{"kind": "A", "count": 4}]}}
+    assert beyond.message == "spec.list[0].count in body should be less than or equal to 3"
+    assert cases["spec.list[0].count: 3"].message == ""
+
+
+def test_a_default_that_has_changed_is_not_written_and_a_new_default_is() -> None:
+    fixed = json.loads(DEFAULTS.read_text(encoding="utf-8"))
+    fixed["Sink"]["producers_pool_size"] = 99
+    del fixed["Sink"]["partitioner"]
+    written = json.loads(text_of_defaults(json.dumps(fixed)))
+    assert written["Sink"]["producers_pool_size"] == 99
+    assert written["Sink"]["partitioner"] == "Key"

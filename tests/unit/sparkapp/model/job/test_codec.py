@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from resourceschema.defaults import defaults
 from sparkapp.model.encoding.description import UnknownPart, decode_part, encode_part
 from sparkapp.model.errors import ConfigurationError, ReleaseMismatch
 from sparkapp.model.job.codec import FORMAT, decode_job, encode_job
@@ -176,25 +175,7 @@ def test_a_later_releases_field_is_written_only_where_it_is_used() -> None:
 def test_what_a_missing_field_means_is_part_of_the_format() -> None:
     """Changing a default here would change what a job of another release's operator does: give a new field instead."""
     written = json.loads((GOLDEN / "defaults.json").read_text())
-    now = {kind.__name__: found for kind in parts_of(Job) if (found := defaults_of(kind))}
-    assert now.keys() == written.keys()
+    now = defaults()
+    assert now.keys() == written.keys(), "run `make generate`"
     for name, found in now.items():
-        assert found == written[name], f"add the default of a new field of {name} to defaults.json"
-
-
-def parts_of(kind: Any) -> set[type]:
-    """The dataclasses that a value of the type can hold, and the type itself."""
-    if not dataclasses.is_dataclass(kind):
-        return set().union(*map(parts_of, get_args(kind)))
-    types = get_type_hints(kind)
-    return {kind}.union(*(parts_of(types[field.name]) for field in dataclasses.fields(kind)))
-
-
-def defaults_of(kind: type) -> dict[str, Any]:
-    values = {field.name: default(field) for field in dataclasses.fields(kind)}
-    given = {name: value for name, value in values.items() if value is not dataclasses.MISSING}
-    return json.loads(json.dumps(given, default=dataclasses.asdict))
-
-
-def default(field: dataclasses.Field[Any]) -> Any:
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        assert found == written[name], f"a default of {name} is new (run `make generate`), or was changed"
