@@ -6,7 +6,8 @@ Both are advisory and untrusted: the operator shows them, decides restarts by th
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -189,63 +190,62 @@ def encode_termination(termination: Termination) -> str:
     return text
 
 
+_FIRST = frozenset(
+    {
+        "attempt", "updated_at", "checkpoint_id", "checkpoint_time", "checkpoint_duration_millis", "checkpoint_bytes",
+        "partitions", "records_in", "records_out", "records_per_second", "transactions_committed",
+        "transactions_aborted", "transactions_open",
+    }
+)  # fmt: skip
+"""Fields that drivers of every release report. A report without one of them is none; of other fields the default holds.
+"""
+_APART = frozenset({"events", "lag_records"})
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "updated_at": lambda value: text_of(value)[:40],
+    "checkpoint_time": time_of,
+    "oldest_transaction_time": time_of,
+    "engine": lambda value: Engine(engine).value if (engine := text_of(value)) else "",
+    "durability": lambda value: Durability.of(text_of(value)),
+    "durability_message": lambda value: text_of(value)[: 4 * MAX_MESSAGE],
+    "state": DriverState,
+    "int": whole_of,
+    "bool": lambda value: value is True,
+    "str": lambda value: text_of(value)[:MAX_MESSAGE],
+}
+"""How a value is read: by the name of its field, or else by its type."""
+
+
 def decode_report(text: str, *, job_uid: str) -> Report | None:
     """The report, or None where there is none of this job that can be read."""
     body = _object(text, MAX_REPORT_BYTES)
     if body is None or body.get("job_uid") != job_uid:
         return None
     try:
-        events = tuple(
-            ReportEvent(
-                sequence=whole_of(item["sequence"]),
-                type="Warning" if item["type"] == "Warning" else "Normal",
-                reason=DriverEvent.of(text_of(item["reason"])),
-                message=text_of(item["message"])[:MAX_MESSAGE],
-                time=text_of(item["time"])[:40],
-            )
-            for item in body["events"][-MAX_EVENTS:]
-        )
-        numbers = {
-            name: whole_of(body[name])
-            for name in (
-                "attempt", "checkpoint_id", "checkpoint_duration_millis", "checkpoint_bytes", "partitions",
-                "records_in", "records_out", "records_per_second", "transactions_committed", "transactions_aborted",
-                "transactions_open",
-            )
-        }  # fmt: skip
-        # Drivers of previous releases do not report these.
-        later = {
-            name: whole_of(body.get(name, 0))
-            for name in (
-                "commits_succeeded", "commits_failed", "records_skipped", "records_dead_lettered", "heartbeat_seconds",
-                "transaction_time_used", "parallelism", "rescaling", "transactions_hanging",
-            )
-        }  # fmt: skip
+        values = {
+            declared.name: _READ[declared.name if declared.name in _READ else str(declared.type)](body[declared.name])
+            for declared in fields(Report)
+            if declared.name not in _APART and (declared.name in body or declared.name in _FIRST)
+        }
+        # Drivers of previous releases do not say it. Their totals are 0 until they run.
+        values.setdefault("totals_known", values["state"] is DriverState.RUNNING)
         lag = whole_of(body["lag_records"])
         return Report(
-            job_uid=job_uid,
-            state=DriverState(body["state"]),
-            updated_at=text_of(body["updated_at"])[:40],
-            checkpoint_time=time_of(body["checkpoint_time"]),
-            # Drivers of previous releases do not say it. Their totals are 0 until they run.
-            totals_known=body.get("totals_known", body["state"] == DriverState.RUNNING) is True,
-            transactions_known=body.get("transactions_known", False) is True,
-            rescales=body.get("rescales", False) is True,
-            executors_refused=text_of(body.get("executors_refused", ""))[:MAX_MESSAGE],
-            records_judged=body.get("records_judged", False) is True,
-            records_dropped=text_of(body.get("records_dropped", ""))[:MAX_MESSAGE],
-            oldest_transaction_time=time_of(body.get("oldest_transaction_time", "")),
-            engine=Engine(engine).value if (engine := text_of(body.get("engine", ""))) else "",
-            engine_message=text_of(body.get("engine_message", ""))[:MAX_MESSAGE],
-            durability=Durability.of(text_of(body.get("durability", ""))),
-            durability_message=text_of(body.get("durability_message", ""))[: 4 * MAX_MESSAGE],
-            events=events,
+            **values,
+            events=tuple(map(_event, body["events"][-MAX_EVENTS:])),
             lag_records=lag if body.get("lag_known") is not False else None,
-            **numbers,
-            **later,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def _event(item: Any) -> ReportEvent:
+    return ReportEvent(
+        sequence=whole_of(item["sequence"]),
+        type="Warning" if item["type"] == "Warning" else "Normal",
+        reason=DriverEvent.of(text_of(item["reason"])),
+        message=text_of(item["message"])[:MAX_MESSAGE],
+        time=text_of(item["time"])[:40],
+    )
 
 
 _RENAMED = {

@@ -14,17 +14,11 @@ from jsonschema import Draft202012Validator
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.status.status import JobState
 from kafkasparkjob_operator.workload import (
-    DENIED_SPARK_PREFIXES,
-    DENIED_SPARK_SETTINGS,
     JobSettings,
     desired_from_resource,
 )
 from kafkasparkjob_operator.workload.environment import FREE_NAMES, RESERVED_NAMES, RESERVED_PREFIXES
 from sparkapp.model import names
-from sparkapp.model.job.client.properties import DENIED_PROPERTIES
-from sparkapp.model.job.client.secret_names import REFERENCE_NAME, SECRET_NAME
-from sparkapp.model.job.client.spark_options import FIELD_OF_OPTION
-from sparkapp.model.job.spark_settings import FIXED
 
 REPOSITORY = Path(__file__).parents[3]
 DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
@@ -69,14 +63,6 @@ def test_every_field_is_explained() -> None:
         walk(SCHEMA["properties"][part], part)
 
 
-def test_the_definition_and_the_code_deny_the_same() -> None:
-    text = (REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8")
-    for name in (*DENIED_SPARK_PREFIXES, *DENIED_SPARK_SETTINGS, *FIXED):
-        assert f"'{name}'" in text, name
-    for name in (*DENIED_PROPERTIES, *FIELD_OF_OPTION):
-        assert f"'{name}'" in text, name
-
-
 def test_the_definition_and_the_code_reserve_the_same_variables() -> None:
     rules = [rule for rule in _rules(SCHEMA) if "'KAFKASPARK_'" in rule["rule"]]
     assert len(rules) == 2, "variables of driver and executor"
@@ -85,14 +71,6 @@ def test_the_definition_and_the_code_reserve_the_same_variables() -> None:
         assert set(re.findall(r"name == '(\w+)'", rule["rule"])) == set(RESERVED_NAMES)
         assert set(re.findall(r"name != '(\w+)'", rule["rule"])) == set(FREE_NAMES)
         assert all(name in rule["message"] for name in (*RESERVED_PREFIXES, *RESERVED_NAMES))
-
-
-def test_the_definition_and_the_code_know_a_secret_by_the_same_names() -> None:
-    rules = [rule["rule"] for rule in _rules(SCHEMA) if "jaas" in rule["rule"]]
-    assert len(rules) == 5, "properties of source and sink, variables of driver and executor, sparkConf"
-    for rule in rules:
-        assert f".matches('{SECRET_NAME.pattern}')" in rule
-        assert f".matches('{REFERENCE_NAME.pattern}')" in rule
 
 
 def _rules(schema: Any) -> Iterator[dict[str, str]]:
