@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafkasparkjob_operator.decisions.checks.prefix_claims import PrefixClaims, claim_of
+from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, need_of
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import (
@@ -72,7 +72,7 @@ class Cache:
         self._ended: dict[JobKey, dict[str, PodView]] = {}
         self._attempts: dict[JobKey, Mapping[int, str]] = {}
         self._changes: dict[JobKey, int] = {}
-        self._claims = PrefixClaims(prefixes)
+        self._needs = PrefixNeeds(prefixes)
         self._access: set[JobKey] = set()
         self._standby_refused: dict[JobKey, tuple[str, int, float]] = {}
 
@@ -137,11 +137,11 @@ class Cache:
             "status": body.get("status") or {},
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
-        self._claims.put(key, claim_of(body, self._settings))
+        self._needs.put(key, need_of(body, self._settings))
 
     def prefix_refusal(self, key: JobKey) -> PrefixRefusal | None:
         """Why the job may not have its transactional id prefix; None where it may."""
-        return self._claims.refusal(key)
+        return self._needs.refusal(key)
 
     def drop_job(self, key: JobKey) -> None:
         """Removes a job that the watch reports as deleted."""
@@ -154,7 +154,7 @@ class Cache:
         self._changes.pop(key, None)
 
     def _drop(self, key: JobKey) -> None:
-        self._claims.drop(key)
+        self._needs.drop(key)
         for part in (
             self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code,
             self._standby_refused,

@@ -22,7 +22,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     record_of,
 )
 from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
-from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE
+from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
 from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.plan import (

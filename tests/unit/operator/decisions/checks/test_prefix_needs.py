@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.checks import prefix_claims
-from kafkasparkjob_operator.decisions.checks.prefix_claims import IN_USE, NOT_ALLOWED, PrefixClaims, claim_of
+from kafkasparkjob_operator.decisions.checks import prefix_needs
+from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE, NOT_ALLOWED, PrefixNeeds, need_of
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.workload import NO_SETTINGS
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
@@ -22,10 +22,10 @@ def body(key: JobKey, since: str = "2026-11-21T12:00:00Z", **spec: Any) -> dict[
 
 
 def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
-    claims = PrefixClaims()
+    needs = PrefixNeeds()
     for one in (first, second):
-        claims.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), claim_of(one, NO_SETTINGS))
-    refusal = claims.refusal(KEY)
+        needs.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), need_of(one, NO_SETTINGS))
+    refusal = needs.refusal(KEY)
     assert refusal is None or (refusal.reason, f"in use by job {OTHER};" in refusal.message) == (IN_USE, True)
     return None if refusal is None else OTHER
 
@@ -77,11 +77,11 @@ def test_I08_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any]
 
 
 def test_a_claim_ends_with_its_job() -> None:
-    claims = PrefixClaims()
-    claims.put(OTHER, claim_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), NO_SETTINGS))
-    claims.put(KEY, claim_of(body(KEY, sink=sink("team.p")), NO_SETTINGS))
-    claims.drop(OTHER)
-    assert claims.refusal(KEY) is None
+    needs = PrefixNeeds()
+    needs.put(OTHER, need_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), NO_SETTINGS))
+    needs.put(KEY, need_of(body(KEY, sink=sink("team.p")), NO_SETTINGS))
+    needs.drop(OTHER)
+    assert needs.refusal(KEY) is None
 
 
 STARTED = {"attempt": {"id": 1}}
@@ -90,10 +90,10 @@ FAR = JobKey("elsewhere", "other")
 
 def refusal_of(mine: dict[str, Any], theirs: dict[str, Any], **allowed: tuple[str, ...]) -> tuple[str, str]:
     """Reason and message of the refusal of ``mine``; empty where there is none."""
-    claims = PrefixClaims(allowed)
+    needs = PrefixNeeds(allowed)
     for job in (theirs, mine):
-        claims.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), claim_of(job, NO_SETTINGS))
-    refusal = claims.refusal(KEY)
+        needs.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), need_of(job, NO_SETTINGS))
+    refusal = needs.refusal(KEY)
     return ("", "") if refusal is None else (refusal.reason, refusal.message)
 
 
@@ -114,11 +114,11 @@ def test_only_an_accepted_job_claims(theirs: dict[str, Any]) -> None:
 
 
 def test_a_resource_that_nobody_can_read_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The claims of all jobs are read wherever a job comes from: its error would end a watch or the sweep."""
-    monkeypatch.setattr(prefix_claims, "accepted_job", lambda *_, **__: {}["unforeseen"])
-    claim = claim_of(body(OTHER, sink=sink("team.p")), NO_SETTINGS)
-    assert claim is not None
-    assert not claim.accepted
+    """The needs of all jobs are read wherever a job comes from: its error would end a watch or the sweep."""
+    monkeypatch.setattr(prefix_needs, "accepted_job", lambda *_, **__: {}["unforeseen"])
+    need = need_of(body(OTHER, sink=sink("team.p")), NO_SETTINGS)
+    assert need is not None
+    assert not need.accepted
 
 
 def test_a_job_that_has_started_keeps_its_prefix_from_an_older_job() -> None:

@@ -23,13 +23,13 @@ IN_USE = JobReason.PREFIX_IN_USE
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PrefixNeed:
     """The prefix that a job needs.
 
     :param brokers: bootstrap addresses; two jobs with a common address are on the same cluster.
     :param since: creation time of the resource; of two jobs that have not started the older job has the prefix.
     :param started: the job has had an attempt, so transactions may be open under the prefix.
-    :param accepted: the job has started or would start. Another job claims nothing.
+    :param accepted: the job has started or would start. Another job needs none.
     """
 
     prefix: str
@@ -39,10 +39,10 @@ class Claim:
     accepted: bool
 
 
-def claim_of(body: Mapping[str, Any], settings: JobSettings) -> Claim | None:
-    """The claim of a resource; None where it opens no transactions or is unreadable.
+def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None:
+    """The need of a resource; None where it opens no transactions or is unreadable.
 
-    :param settings: the administrator's: a job that they refuse claims nothing.
+    :param settings: the administrator's: a job that they refuse needs none.
     """
     meta, spec = body["metadata"], body.get("spec")
     if not isinstance(spec, Mapping):
@@ -56,7 +56,7 @@ def claim_of(body: Mapping[str, Any], settings: JobSettings) -> Claim | None:
     named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
     prefix = named or names.default_transactional_id_prefix(meta["namespace"], meta["name"])
     started = _has_started(body.get("status"))
-    return Claim(
+    return PrefixNeed(
         prefix=str(prefix),
         brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),
         since=str(meta.get("creationTimestamp", "")),
@@ -83,8 +83,8 @@ def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any], settings: JobSet
     return True
 
 
-class PrefixClaims:
-    """The claims of all watched jobs.
+class PrefixNeeds:
+    """The needs of all watched jobs.
 
     Called by the cache, which may be behind. Kafka's fencing protects the jobs then; this check names the cause.
 
@@ -93,31 +93,31 @@ class PrefixClaims:
 
     def __init__(self, allowed: Mapping[str, tuple[str, ...]] | None = None) -> None:
         self._allowed = allowed or {}
-        self._claims: dict[JobKey, Claim] = {}
+        self._needs: dict[JobKey, PrefixNeed] = {}
         self._by_prefix: dict[str, set[JobKey]] = {}
 
-    def put(self, key: JobKey, claim: Claim | None) -> None:
-        if self._claims.get(key) == claim:
+    def put(self, key: JobKey, need: PrefixNeed | None) -> None:
+        if self._needs.get(key) == need:
             return
         self.drop(key)
-        if claim is not None:
-            self._claims[key] = claim
-            self._by_prefix.setdefault(claim.prefix, set()).add(key)
+        if need is not None:
+            self._needs[key] = need
+            self._by_prefix.setdefault(need.prefix, set()).add(key)
 
     def drop(self, key: JobKey) -> None:
-        claim = self._claims.pop(key, None)
-        if claim is not None:
-            keys = self._by_prefix[claim.prefix]
+        need = self._needs.pop(key, None)
+        if need is not None:
+            keys = self._by_prefix[need.prefix]
             keys.discard(key)
             if not keys:
-                del self._by_prefix[claim.prefix]
+                del self._by_prefix[need.prefix]
 
     def refusal(self, key: JobKey) -> PrefixRefusal | None:
         """Why the job may not have its prefix; None where it may.
 
         The message names no other namespace and nothing in it.
         """
-        mine = self._claims.get(key)
+        mine = self._needs.get(key)
         if mine is None:
             return None
         if not self._belongs(mine.prefix, key.namespace):
@@ -130,7 +130,7 @@ class PrefixClaims:
         rivals = [
             other
             for other in self._by_prefix[mine.prefix]
-            if other != key and self._claims[other].brokers & mine.brokers and self._is_before(other, key)
+            if other != key and self._needs[other].brokers & mine.brokers and self._is_before(other, key)
         ]
         if not rivals:
             return None
@@ -146,7 +146,7 @@ class PrefixClaims:
         return prefix.startswith((f"{namespace}.", *self._allowed.get(namespace, ())))
 
     def _is_before(self, other: JobKey, key: JobKey) -> bool:
-        theirs, mine = self._claims[other], self._claims[key]
+        theirs, mine = self._needs[other], self._needs[key]
         if not theirs.accepted or not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
             return False
         return (not theirs.started, theirs.since, other) < (not mine.started, mine.since, key)
