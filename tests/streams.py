@@ -137,7 +137,7 @@ def streams(*, is_every: bool) -> list[Stream]:
     apart = (_DATAPLANE, _ENGINE, _FAULTS, BY_HAND, _KUBEAPI, _PROTOCOL, _SECURITY)
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     # A stream costs a start of pytest and of a broker: for less work there are fewer.
-    protocol = _dealt("protocol", 4 if is_every else 2, files_below(_PROTOCOL))
+    protocol = _dealt("protocol", 4 if is_every else 3, files_below(_PROTOCOL))
     engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
     parts = _dealt("parts", 2 if is_every else 1, files_below("tests/integration", apart))
     found = [
