@@ -21,6 +21,9 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import KafkaCommitter
+from tests.support.clock import FakeClock
+from tests.support.fakes.group_evidence import FakeEvidence
+from tests.support.fakes.transaction_client import FakeTransactionClient
 from tests.support.jobs.sink_harness import JOB_UID
 
 SPLIT = KafkaPartitionSplit(TopicPartition("in", 0), 10, 20)
@@ -41,41 +44,9 @@ def committable(number=0, checkpoint_id=1, ranges=(SPLIT,), start_time_ms=0):
     )
 
 
-class Coordinator:
-    """Answers as scripted, by transactional id; the last answer stays. ``description`` is what it describes, by id."""
-
-    def __init__(self, description=None, **scripts):
-        self.description = description or {}
-        self.scripts = {name.replace("_", "-"): list(answers) for name, answers in scripts.items()}
-        self.asked = []
-
-    def end_all(self, ends, *, deadline=None):
-        self.asked.append([end.transactional_id for end in ends])
-        assert all(end.commit for end in ends)
-        return [self._next(end.transactional_id) for end in ends]
-
-    def describe(self, transactional_ids, *, deadline=None):
-        self.asked.append("describe")
-        return {one: self.description[one] for one in transactional_ids if one in self.description}
-
-    def _next(self, transactional_id):
-        script = self.scripts[transactional_id]
-        return script.pop(0) if len(script) > 1 else script[0]
-
-
-class Offsets:
-    """A evidence with these offsets, or one that cannot be reached."""
-
-    def __init__(self, committed=None, error=None):
-        self.offsets = committed or {}
-        self.error = error
-        self.asked = []
-
-    def committed(self, partitions):
-        self.asked.append(list(partitions))
-        if self.error:
-            raise self.error
-        return {one: self.offsets[one] for one in partitions if one in self.offsets}
+def answering(descriptions=None, **answers):
+    """A client whose coordinators answer as scripted, by transactional id."""
+    return FakeTransactionClient(descriptions, {name.replace("_", "-"): script for name, script in answers.items()})
 
 
 def description(state, start_time_ms=1000, producer_epoch=0):
@@ -88,23 +59,8 @@ def marked(offset, checkpoint=1):
     return GroupOffset(offset, offset_mark(JOB_UID, 1, checkpoint))
 
 
-class Time:
-    """A clock that only sleeping moves."""
-
-    def __init__(self):
-        self.now = 0.0
-        self.slept = []
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 def committer(coordinator, evidence=None, **options):
-    time = Time()
+    time = FakeClock()
     return KafkaCommitter(
         coordinator, evidence, job_uid=JOB_UID, clock=time, sleep=time.sleep, timeout=5, **options
     ), time
@@ -116,7 +72,7 @@ def outcomes(settled):
 
 @pytest.mark.parametrize("answer", [EndTxnAnswer.CONCURRENT_TRANSACTIONS, EndTxnAnswer.OTHER_RETRIABLE])
 def test_C01_retriable_answers_are_asked_again(answer):
-    coordinator = Coordinator(p_0=[answer, EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[answer, EndTxnAnswer.NONE])
     subject, time = committer(coordinator)
     (settled,) = subject.commit([committable()])
     assert settled.outcome is CommitOutcome.COMMITTED
@@ -125,17 +81,17 @@ def test_C01_retriable_answers_are_asked_again(answer):
 
 
 def test_C01_only_the_unanswered_ones_are_asked_again():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
     settled = subject.commit([committable(0), committable(1)])
     assert outcomes(settled) == [CommitOutcome.COMMITTED] * 2
-    assert coordinator.asked == [["p-0", "p-1"], ["p-1"]]
+    assert coordinator.ids_of("commit") == [["p-0", "p-1"], ["p-1"]]
     assert [one.at_once for one in settled] == [True, False], "the first request for p-1 may still be under way"
     assert all(one.at_once for one in subject.commit([committable(1)])), "of this call alone"
 
 
 def test_C01_retries_end_with_the_deadline():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
+    coordinator = answering(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
     subject, time = committer(coordinator)
     with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(OTHER_RETRIABLE\\)"):
         subject.commit([committable()])
@@ -144,16 +100,16 @@ def test_C01_retries_end_with_the_deadline():
 
 
 def test_C02_an_unknown_answer_fails_the_job_and_settles_nothing():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_FATAL], p_1=[EndTxnAnswer.NONE])
-    subject, _ = committer(coordinator, Offsets({SPLIT.partition: marked(20)}))
+    coordinator = answering(p_0=[EndTxnAnswer.OTHER_FATAL], p_1=[EndTxnAnswer.NONE])
+    subject, _ = committer(coordinator, FakeEvidence({SPLIT.partition: marked(20)}))
     with pytest.raises(CommitOutcomeUnknown, match="p-0"):
         subject.commit([committable(0), committable(1)])
-    assert coordinator.asked == [["p-0", "p-1"]], "the others of the checkpoint were asked all the same"
+    assert coordinator.asked == [("commit", ["p-0", "p-1"])], "the others of the checkpoint were asked all the same"
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed("no WRITE"), AuthenticationFailed("wrong password")])
 def test_C02_errors_of_access_keep_their_name(error):
-    subject, _ = committer(Coordinator(p_0=[error], p_1=[EndTxnAnswer.NONE]))
+    subject, _ = committer(answering(p_0=[error], p_1=[EndTxnAnswer.NONE]))
     with pytest.raises(type(error)):
         subject.commit([committable(0), committable(1)])
 
@@ -180,26 +136,26 @@ ASKED = [
     ],
 )
 def test_C03_C07_the_evidence_decides_what_the_coordinator_no_longer_knows(answer, committed, expected):
-    evidence = Offsets(committed)
-    subject, _ = committer(Coordinator(p_0=[answer]), evidence)
+    evidence = FakeEvidence(committed)
+    subject, _ = committer(answering(p_0=[answer]), evidence)
     (settled,) = subject.commit([committable(ranges=(SPLIT, OTHER))])
     assert (settled.outcome, settled.answer) == (expected, answer)
     assert evidence.asked == [[SPLIT.partition, OTHER.partition]]
 
 
 @pytest.mark.parametrize("answer", ASKED)
-@pytest.mark.parametrize("evidence", [None, Offsets({SPLIT.partition: marked(20)})])
+@pytest.mark.parametrize("evidence", [None, FakeEvidence({SPLIT.partition: marked(20)})])
 def test_C03_C07_without_anything_to_compare_the_outcome_is_uncertain_never_dropped(answer, evidence):
     ranges = () if evidence else (SPLIT,)
-    subject, _ = committer(Coordinator(p_0=[answer]), evidence)
+    subject, _ = committer(answering(p_0=[answer]), evidence)
     (settled,) = subject.commit([committable(ranges=ranges)])
     assert settled.outcome is CommitOutcome.UNCERTAIN
 
 
 def test_C03_the_evidence_is_read_once_for_all_and_after_the_room_was_cleared():
     order = []
-    evidence = Offsets({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
-    coordinator = Coordinator(
+    evidence = FakeEvidence({SPLIT.partition: marked(20), OTHER.partition: marked(0, 0)})
+    coordinator = answering(
         p_0=[EndTxnAnswer.PRODUCER_FENCED], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.INVALID_TXN_STATE]
     )
     subject, _ = committer(coordinator, evidence, before_evidence=lambda: order.append(len(evidence.asked)))
@@ -210,7 +166,7 @@ def test_C03_the_evidence_is_read_once_for_all_and_after_the_room_was_cleared():
 
 
 def test_C03_evidence_that_cannot_be_read_leaves_the_outcome_unknown():
-    subject, _ = committer(Coordinator(p_0=[EndTxnAnswer.PRODUCER_FENCED]), Offsets(error=KafkaUnreachable("down")))
+    subject, _ = committer(answering(p_0=[EndTxnAnswer.PRODUCER_FENCED]), FakeEvidence(error=KafkaUnreachable("down")))
     with pytest.raises(CommitOutcomeUnknown, match="down"):
         subject.commit([committable()])
 
@@ -228,7 +184,7 @@ def test_C03_evidence_that_cannot_be_read_leaves_the_outcome_unknown():
 )
 def test_C03_C07_without_evidence_the_coordinator_may_still_know(answer, found, expected):
     """What of it proves something is in tests/unit/sparkapp/model/test_settlement.py."""
-    coordinator = Coordinator({} if found is None else {"p-0": found}, p_0=[answer])
+    coordinator = answering({} if found is None else {"p-0": found}, p_0=[answer])
     subject, _ = committer(coordinator, describer=coordinator, restored=True)
     (settled,) = subject.commit([committable(ranges=(), start_time_ms=1000)])
     assert (settled.outcome, settled.answer) == (expected, answer)
@@ -236,16 +192,16 @@ def test_C03_C07_without_evidence_the_coordinator_may_still_know(answer, found, 
 
 def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordinator_reports():
     """A document that was put back: its transaction was lost, and a later one has written its range."""
-    coordinator = Coordinator(
+    coordinator = answering(
         {"p-0": description(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
     order = []
     subject, _ = committer(
         coordinator,
-        Offsets({SPLIT.partition: marked(20, 2)}),
+        FakeEvidence({SPLIT.partition: marked(20, 2)}),
         describer=coordinator,
         restored=True,
-        before_evidence=lambda: order.extend(coordinator.asked),
+        before_evidence=lambda: order.extend(coordinator.calls),
     )
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is CommitOutcome.COMMITTED
@@ -254,10 +210,8 @@ def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordina
 
 def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_it():
     """They are not even asked, nor is anything aborted for them."""
-    coordinator = Coordinator(
-        {"p-0": description(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
-    )
-    evidence = Offsets({SPLIT.partition: marked(10, 0)})
+    coordinator = answering({"p-0": description(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED])
+    evidence = FakeEvidence({SPLIT.partition: marked(10, 0)})
     subject, _ = committer(coordinator, evidence, describer=coordinator, restored=True, before_evidence=pytest.fail)
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is CommitOutcome.COMMITTED
@@ -265,7 +219,7 @@ def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_
 
 
 def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():
-    coordinator = Coordinator(
+    coordinator = answering(
         {"p-0": description(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
     subject, _ = committer(coordinator, describer=coordinator, restored=True)
@@ -274,10 +228,10 @@ def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_at
 
 
 def test_C04_each_attempt_is_one_request_and_keeps_no_state():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE] * 3 + [EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[EndTxnAnswer.OTHER_RETRIABLE] * 3 + [EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
     subject.commit([committable()])
-    assert coordinator.asked == [["p-0"]] * 4
+    assert coordinator.asked == [("commit", ["p-0"])] * 4
     subject.commit([committable()])
     assert len(coordinator.asked) == 5
 
@@ -286,32 +240,32 @@ BEHIND = description("CompleteCommit", start_time_ms=1000)
 """What a broker remembers that was cut off before the producer's present transaction, which began at 2000."""
 
 
-class Moving(Coordinator):
+class Moving(FakeTransactionClient):
     """Whenever its coordinators are forgotten, the next of these is described."""
 
-    def __init__(self, *descriptions, **scripts):
-        super().__init__({"p-0": descriptions[0]}, **scripts)
+    def __init__(self, *descriptions, p_0):
+        super().__init__({"p-0": descriptions[0]}, {"p-0": p_0})
         self.following = list(descriptions[1:])
 
     def forget_coordinators(self, transactional_ids):
-        self.asked.append("forget")
+        super().forget_coordinators(transactional_ids)
         if self.following:
-            self.description = {"p-0": self.following.pop(0)}
+            self.know("p-0", self.following.pop(0))
 
 
 def test_success_of_a_broker_that_was_replaced_as_coordinator_is_not_believed_by_recovery():
     coordinator = Moving(BEHIND, description("Ongoing", start_time_ms=2000), p_0=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator, describer=coordinator, restored=True)
     assert outcomes(subject.commit([committable(start_time_ms=2000)])) == [CommitOutcome.COMMITTED]
-    assert coordinator.asked == ["describe", "forget", "describe", ["p-0"]], "the replaced coordinator gets no EndTxn"
+    assert coordinator.calls == ["describe", "forget", "describe", "commit"], "the replaced coordinator gets no EndTxn"
 
 
 def test_no_outcome_is_known_while_only_the_former_coordinator_answers():
     coordinator = Moving(BEHIND, p_0=[EndTxnAnswer.NONE])
-    subject, time = committer(coordinator, Offsets(), describer=coordinator, restored=True)
+    subject, time = committer(coordinator, FakeEvidence(), describer=coordinator, restored=True)
     with pytest.raises(CommitOutcomeUnknown, match="p-0 \\(EARLIER_TRANSACTION\\)"):
         subject.commit([committable(start_time_ms=2000)])
-    assert ["p-0"] not in coordinator.asked
+    assert "commit" not in coordinator.calls
     assert time.now >= 2.5, "half as long as a commit may take"
 
 
@@ -322,12 +276,12 @@ def test_no_outcome_is_known_while_only_the_former_coordinator_answers():
 def test_C07_the_group_decides_where_the_coordinators_log_has_lost_its_end(mark, outcome, found):
     """No other broker knows more of the transaction, so looking it up again would never end."""
     coordinator = Moving(found, p_0=[EndTxnAnswer.PRODUCER_FENCED])
-    subject, _ = committer(coordinator, Offsets({SPLIT.partition: mark}), describer=coordinator, restored=True)
+    subject, _ = committer(coordinator, FakeEvidence({SPLIT.partition: mark}), describer=coordinator, restored=True)
     written = replace(committable(start_time_ms=2000), producer_epoch=1)
     for _ in range(2):
         (settled,) = subject.commit([written])
         assert (settled.outcome, settled.answer) == (outcome, EndTxnAnswer.EARLIER_TRANSACTION)
-    coordinator.description = {"p-0": replace(description("CompleteCommit", start_time_ms=2000), producer_epoch=1)}
+    coordinator.know("p-0", description("CompleteCommit", start_time_ms=2000, producer_epoch=1))
     assert outcomes(subject.commit([written])) == [CommitOutcome.COMMITTED], "a broker with the whole log is found"
 
 
@@ -347,7 +301,7 @@ def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
     def described(transactional_ids, *, deadline=None, real=coordinator.describe):
         found = real(transactional_ids, deadline=deadline)
         if found["p-0"].state == "Ongoing":  # the next request commits it
-            coordinator.description = {"p-0": description("CompleteCommit", start_time_ms=2000)}
+            coordinator.know("p-0", description("CompleteCommit", start_time_ms=2000))
         return found
 
     coordinator.describe = described
@@ -355,7 +309,7 @@ def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
     (settled,) = subject.commit([committable(start_time_ms=2000)])
     assert settled.outcome is CommitOutcome.COMMITTED
     assert not settled.at_once
-    assert coordinator.asked.count(["p-0"]) == requests
+    assert coordinator.calls.count("commit") == requests
 
 
 @pytest.mark.parametrize(
@@ -373,7 +327,7 @@ def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
 )
 def test_success_behind_a_lost_answer_is_nothing_against_its_coordinators_description(found, marks, expected):
     coordinator = Moving(BEHIND, found, p_0=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
-    subject, _ = committer(coordinator, Offsets(marks), describer=coordinator)
+    subject, _ = committer(coordinator, FakeEvidence(marks), describer=coordinator)
     (settled,) = subject.commit([committable(start_time_ms=2000)])
     assert settled.outcome is expected
     assert not settled.at_once
@@ -383,44 +337,44 @@ def test_C05_an_interrupt_goes_through():
     def interrupted(_):
         raise InterruptedError
 
-    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
+    coordinator = answering(p_0=[EndTxnAnswer.OTHER_RETRIABLE])
     subject = KafkaCommitter(coordinator, None, sleep=interrupted)
     with pytest.raises(InterruptedError):
         subject.commit([committable()])
-    coordinator.scripts["p-0"] = [EndTxnAnswer.NONE]
+    coordinator.answers["p-0"] = [EndTxnAnswer.NONE]
     assert outcomes(subject.commit([committable()])) == [CommitOutcome.COMMITTED]
 
 
 def test_C06_the_hook_sees_each_single_commit():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
     seen = []
     subject.commit(
         [committable(0), committable(1)], after_each=lambda one: seen.append((one.subtask, len(coordinator.asked)))
     )
     assert seen == [(0, 1), (1, 2)]
-    assert coordinator.asked == [["p-0"], ["p-1"]]
+    assert coordinator.ids_of("commit") == [["p-0"], ["p-1"]]
 
 
 def test_C08_checkpoints_are_committed_in_their_order():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[EndTxnAnswer.NONE], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
     given = [committable(0, checkpoint_id=2), committable(1, checkpoint_id=1), committable(2, checkpoint_id=2)]
     settled = subject.commit(given)
-    assert coordinator.asked == [["p-1"], ["p-0", "p-2"]]
+    assert coordinator.ids_of("commit") == [["p-1"], ["p-0", "p-2"]]
     assert [one.committable for one in settled] == given, "answers come in the order of the question"
 
 
 def test_C08_a_later_checkpoint_waits_for_an_earlier_one():
-    coordinator = Coordinator(p_0=[EndTxnAnswer.OTHER_RETRIABLE], p_1=[EndTxnAnswer.NONE])
+    coordinator = answering(p_0=[EndTxnAnswer.OTHER_RETRIABLE], p_1=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator)
     with pytest.raises(CommitOutcomeUnknown):
         subject.commit([committable(0, checkpoint_id=1), committable(1, checkpoint_id=2)])
-    assert all(ids == ["p-0"] for ids in coordinator.asked)
+    assert all(ids == ["p-0"] for _, ids in coordinator.asked)
 
 
 def test_C08_nothing_to_commit():
-    assert committer(Coordinator())[0].commit([]) == ()
+    assert committer(answering())[0].commit([]) == ()
 
 
 # With the real broker: fencing and visibility.

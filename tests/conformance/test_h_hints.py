@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
@@ -11,9 +10,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS
@@ -30,14 +27,13 @@ from sparkapp.model.transactional_id import (
     TransactionalIdHint,
 )
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.committer import Settled
 from sparkapp.sink.ending.lingering import bounded_ids
-from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.spark.state import query_log
 from tests.support.fakes.closed_logs import ClosedEnds
+from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
-from tests.support.fakes.no_evidence import NoMarks
+from tests.support.fakes.transactions import FakeControl, FakeTransactions
 from tests.support.jobs.sink_harness import State
 
 
@@ -47,24 +43,6 @@ def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -
 
 def ids(*ranges: range) -> list[str]:
     return [f"p-{number}" for one in ranges for number in one]
-
-
-class Transactions:
-    """Every transaction is open until its commit, which succeeds."""
-
-    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
-        return CommitTimes(Deadline.after(60), Deadline.after(60))
-
-    def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> list[Settled]:
-        return [
-            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE) for one in committables
-        ]
-
-    def settle(self, document: CheckpointDocument) -> list[Settled]:
-        return self.commit(document.committables)
-
-    def abort_lingering(self, document: CheckpointDocument) -> int:
-        return 0
 
 
 def attempt(
@@ -83,10 +61,10 @@ def attempt(
         ),
     )  # fmt: skip
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
-    sink = Transactions()
+    sink = FakeTransactions()
     found = recover(
-        job, store=store, control=sink, now="", retained=MemoryRetainedStore(), engine=query_log, cluster_id="",
-        marks=NoMarks(),
+        job, store=store, control=FakeControl(), now="", retained=MemoryRetainedStore(), engine=query_log,
+        cluster_id="", marks=NoMarks(),
     )  # fmt: skip
     coordinator = CheckpointCoordinator(
         job, store=store, document=found.document, version=found.version, pre_commits=sink,

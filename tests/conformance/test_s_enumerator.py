@@ -21,19 +21,12 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber, TopicPatternSubscriber
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
+from tests.support.clock import FakeClock
 from tests.support.kafka.source_fixture import PARTITIONS, RECORDS, CountingView, SourceFixture
 
 BOTH = TopicListSubscriber(("pattern-topic", "topic"))
 LAGS = {number: RECORDS - number for number in range(PARTITIONS)}
 """Of the fixture's topic: partition p begins at p."""
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def shares_of(splits: Iterable[KafkaPartitionSplit], parallelism: int) -> dict[int, dict[str, set[int]]]:
@@ -63,7 +56,7 @@ def test_S01_S34_three_readers_read_what_the_table_says(source_fixture: SourceFi
 def test_S02_S04_without_an_interval_topics_are_looked_for_once(
     source_fixture: SourceFixture, unique: str, interval: int
 ) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_fixture.view)
+    name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
     source_fixture.create(**{name: 2})
     one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
     assert view.listings == 0
@@ -84,7 +77,7 @@ def test_S02_S04_without_an_interval_topics_are_looked_for_once(
 def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(
     source_fixture: SourceFixture, unique: str
 ) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", Clock(), CountingView(source_fixture.view)
+    name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
     source_fixture.create(**{name: 1})
     one = source_fixture.enumerator(
         LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)), view=view, interval=10, clock=clock
@@ -109,7 +102,7 @@ def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(
 def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(
     source_fixture: SourceFixture, unique: str
 ) -> None:
-    word, clock = unique[-8:], Clock()
+    word, clock = unique[-8:], FakeClock()
     first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
     source_fixture.create(**{first: 1})
     one = source_fixture.enumerator(
@@ -179,7 +172,7 @@ def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: So
 def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
     source_fixture: SourceFixture, unique: str
 ) -> None:
-    word, clock = unique[-8:], Clock()
+    word, clock = unique[-8:], FakeClock()
     old, new = (f"left-{word}", f"right-{word}"), f"dynamic-{word}"
     source_fixture.create(**dict.fromkeys(old, 10))
     for topic in old:
@@ -205,7 +198,7 @@ def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
 def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
     source_fixture: SourceFixture, unique: str, partitions: int, parallelism: int, each: set[int]
 ) -> None:
-    name, clock = f"shared-{unique[-8:]}", Clock()
+    name, clock = f"shared-{unique[-8:]}", FakeClock()
     source_fixture.create(**{name: partitions})
     for number in range(partitions):
         source_fixture.fill(name, 1, partition=number)
@@ -310,7 +303,7 @@ def test_S33_what_is_found_while_a_topic_grows_is_shared_evenly_and_found_once(
     source_fixture: SourceFixture, unique: str
 ) -> None:
     """testGrowingPartitions: 7 partitions, then 11, over three subtasks."""
-    name, clock = f"grows-{unique[-8:]}", Clock()
+    name, clock = f"grows-{unique[-8:]}", FakeClock()
     source_fixture.create(**{name: 7})
     one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
     one.start(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkapp.checkpoint.store import Stored
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
 
 
 class MemoryStore:
@@ -24,3 +24,22 @@ class MemoryStore:
         self._text = text
         self._version += 1
         return str(self._version)
+
+
+class LossyStore(MemoryStore):
+    """An API server whose answers get lost.
+
+    :ivar silent: number of writes that have no answer. :ivar writes_first: whether they come through.
+    """
+
+    silent = 0
+    writes_first = True
+
+    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
+        if not self.silent:
+            return super().write(text, expected=expected)
+        if self.writes_first:
+            super().write(text, expected=expected)
+        self.silent -= 1
+        msg = "no answer"
+        raise CheckpointStoreUnavailable(msg)

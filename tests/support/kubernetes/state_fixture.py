@@ -28,7 +28,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, encode_engine
-from tests.support.fakes.no_evidence import NoMarks
+from tests.support.fakes.group_evidence import NoMarks
 from tests.support.kubernetes.api_client import ApiClient
 
 NAME = "orders"

@@ -7,24 +7,17 @@ import pytest
 from kafkasparkjob_operator.kubernetes.client import CONNECT_SECONDS, WRITE_SECONDS
 from kafkasparkjob_operator.kubernetes.leadership import Leadership, Timing
 from kafkasparkjob_operator.kubernetes.port import ClusterError
+from tests.support.clock import FakeClock
 from tests.support.fakes.kubernetes import FakeKubernetes
 
 PLACE = ("Lease", "system", "operator")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 class Candidate:
     """One process: its leadership, its own clock, the changes it was notified of."""
 
     def __init__(self, cluster: FakeKubernetes, identity: str) -> None:
-        self.clock = Clock()
+        self.clock = FakeClock(1000.0)
         self.changes: list[bool] = []
         self.leadership = Leadership(
             cluster,
@@ -36,7 +29,7 @@ class Candidate:
         )
 
     async def step(self, seconds: float = 0.0) -> bool:
-        self.clock.time += seconds
+        self.clock.now += seconds
         await self.leadership.step()
         return self.leadership.leading
 
@@ -78,9 +71,9 @@ async def test_a_dead_leader_is_replaced_after_the_lease_and_not_before(cluster:
 async def test_a_leader_that_is_cut_off_stops_acting_by_its_own_clock(cluster: FakeKubernetes) -> None:
     first = Candidate(cluster, "first")
     await first.step()
-    first.clock.time += 9.9
+    first.clock.now += 9.9
     assert first.leadership.leading
-    first.clock.time += 0.2
+    first.clock.now += 0.2
     assert not first.leadership.leading
 
 
@@ -105,7 +98,7 @@ async def test_a_lapse_is_reported_although_the_same_step_ends_it(cluster: FakeK
     """Nothing was done meanwhile; only a reported loss and gain make the operator look at everything again."""
     first = Candidate(cluster, "first")
     await first.step()
-    first.clock.time += 10.1
+    first.clock.now += 10.1
     assert not first.leadership.leading
     assert await first.step()
     assert first.changes == [True, False, True]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, TransactionNaming
@@ -29,10 +28,9 @@ from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.committer import Settled
-from sparkapp.sink.pre_commit_check import CommitTimes
 from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.transactions import FakeTransactions
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SPLITS = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 5, 5))
@@ -69,43 +67,15 @@ class Group(Recorder):
         self.calls.append(("commit", dict(offsets), mark))
 
 
-class Transactions:
-    """Open until they are committed, unless the test says that they have ended before."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self.at_once = True
-        self.calls: list[str] = []
-        self.began, self.now, self.write_by, self.commit_by = -1.0, 0.0, 30.0, 40.0
-
-    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
-        self.calls.append("require")
-        self.began = began
-        if self.ended:
-            msg = "ended"
-            raise TransactionFenced(msg)
-        return CommitTimes(Deadline(self.write_by, self.clock), Deadline(self.commit_by, self.clock))
-
-    def clock(self) -> float:
-        return self.now
-
-    def commit(self, committables: Sequence[KafkaCommittable], **_: object) -> Sequence[Settled]:
-        self.calls.append("commit")
-        return [
-            Settled(committable=one, outcome=CommitOutcome.COMMITTED, answer=EndTxnAnswer.NONE, at_once=self.at_once)
-            for one in committables
-        ]
-
-
 def coordinator(
     group: Group,
     spec: JobSpec = SPEC,
     document: CheckpointDocument = DOCUMENT,
     *,
     store: MemoryStore | None = None,
-    transactions: Transactions | None = None,
+    transactions: FakeTransactions | None = None,
 ) -> CheckpointCoordinator:
-    asked = transactions or Transactions()
+    asked = transactions or FakeTransactions()
     return CheckpointCoordinator(
         Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
         store=store or MemoryStore(encode(document)), document=document, version="0",
@@ -236,7 +206,7 @@ def pre_committed(*committables: KafkaCommittable, checkpoint_id: int = 1) -> Pr
 
 
 def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> None:
-    store, transactions = MemoryStore(), Transactions()
+    store, transactions = MemoryStore(), FakeTransactions()
     one = coordinator(Group(), store=store, transactions=transactions)
     one.begin(SPLITS)
     before = store.read()
@@ -253,7 +223,7 @@ def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> N
 class TimedStore(MemoryStore):
     """Notes what a write may take, and takes what the test says."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: FakeTransactions) -> None:
         super().__init__(encode(DOCUMENT))
         self.transactions = transactions
         self.given: list[float | None] = []
@@ -266,7 +236,7 @@ class TimedStore(MemoryStore):
 
 
 def test_C8_the_write_of_a_document_is_bounded_by_what_its_transactions_have_left() -> None:
-    transactions = Transactions()
+    transactions = FakeTransactions()
     store = TimedStore(transactions)
     one = coordinator(Group(), store=store, transactions=transactions)
     transactions.now = 5.0
@@ -280,7 +250,7 @@ def test_C8_the_write_of_a_document_is_bounded_by_what_its_transactions_have_lef
 
 def test_C8_a_driver_that_stood_still_after_the_write_commits_no_part_of_the_checkpoint() -> None:
     """Some of its transactions may have reached their time-out; the next attempt settles them as a whole."""
-    transactions = Transactions()
+    transactions = FakeTransactions()
     store = TimedStore(transactions)
     one = coordinator(Group(), store=store, transactions=transactions)
     store.takes = 41.0
@@ -306,8 +276,8 @@ def read_both(one: CheckpointCoordinator, group: Group) -> None:
     group.calls.clear()
 
 
-def patient() -> Transactions:
-    transactions = Transactions()
+def patient() -> FakeTransactions:
+    transactions = FakeTransactions()
     transactions.write_by = transactions.commit_by = 100 * HOUR
     return transactions
 
@@ -390,7 +360,7 @@ def test_D14_a_checkpoint_that_is_not_committed_vouches_for_no_offset() -> None:
 
 
 def test_a_checkpoint_without_transactions_asks_nobody() -> None:
-    transactions = Transactions()
+    transactions = FakeTransactions()
     coordinator(Group(), transactions=transactions).complete(pre_committed())
     assert transactions.calls == []
 

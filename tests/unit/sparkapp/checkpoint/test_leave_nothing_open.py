@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,31 +21,12 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
     TransactionFenced,
 )
-from sparkapp.sink.committer import Settled
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.transactions import FakeControl
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p", previous_prefixes=("o",)
 )
-
-
-class Control:
-    """Notes what it is asked to do."""
-
-    def __init__(self, *, away: bool = False) -> None:
-        self.done: list[object] = []
-        self._away = away
-
-    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        if self._away:
-            msg = "no broker"
-            raise KafkaUnreachable(msg)
-        self.done.append(document)
-        return ()
-
-    def abort_lingering(self, document: CheckpointDocument) -> int:
-        self.done.append((document.prefixes, document.hint, document.slots))
-        return 1
 
 
 class Unreadable(MemoryStore):
@@ -76,9 +56,10 @@ OURS = claim(MemoryStore(encode(DOCUMENT)))
     ],
 )
 def test_what_is_final_is_committed_before_the_rest_is_aborted(owner: Claim) -> None:
-    control = Control()
+    control = FakeControl()
     leave_nothing_open(control, owner, DOCUMENT, CheckpointMissing("the ConfigMap is gone"))
-    assert control.done == [DOCUMENT, (("p", "o"), DOCUMENT.hint, DOCUMENT.slots)]
+    assert control.calls == ["settle", "abort"]
+    assert control.settled == control.aborted == [DOCUMENT]
 
 
 @pytest.mark.parametrize(
@@ -91,17 +72,22 @@ def test_what_is_final_is_committed_before_the_rest_is_aborted(owner: Claim) -> 
     ],
 )
 def test_a_superseded_attempt_that_drains_leaves_its_successors_transactions_alone(owner: Claim) -> None:
-    control = Control()
+    control = FakeControl()
     leave_nothing_open(control, owner, DOCUMENT, TransactionFenced("the successor has the id"))
-    assert control.done == []
+    assert control.calls == []
 
 
 @pytest.mark.parametrize("kind", [CheckpointConflict, CheckpointStoreUnavailable, CommitOutcomeUnknown])
 def test_what_may_be_anothers_or_final_is_left_alone(kind: type[Exception]) -> None:
-    control = Control()
+    control = FakeControl()
     leave_nothing_open(control, OURS, DOCUMENT, kind("m"))
-    assert control.done == []
+    assert control.calls == []
 
 
 def test_brokers_that_are_away_do_not_hide_the_first_error() -> None:
-    leave_nothing_open(Control(away=True), OURS, DOCUMENT, CheckpointMissing("the ConfigMap is gone"))
+    leave_nothing_open(
+        FakeControl(failure=KafkaUnreachable("no broker")),
+        OURS,
+        DOCUMENT,
+        CheckpointMissing("the ConfigMap is gone"),
+    )

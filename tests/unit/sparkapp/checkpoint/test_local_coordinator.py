@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark, mark_of, offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
@@ -27,7 +25,8 @@ from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
-from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.group_evidence import FakeEvidence
+from tests.support.fakes.memory_store import LossyStore
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 SPEC = JobSpec(
@@ -44,37 +43,11 @@ CLAIM = CheckpointDocument(
 STARTS = (KafkaPartitionSplit(A0, 100, 100), KafkaPartitionSplit(A1, 50, 50))
 
 
-class FakeGroup:
-    """The group's final offsets."""
-
-    def __init__(self) -> None:
-        self.offsets: dict[TopicPartition, GroupOffset] = {}
-
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
-        return {partition: self.offsets[partition] for partition in partitions if partition in self.offsets}
-
-
-class LossyStore(MemoryStore):
-    """An API server whose answers can get lost: ``silent`` times, after it has written or before."""
-
-    silent = 0
-    writes_first = True
-
-    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
-        if not self.silent:
-            return super().write(text, expected=expected)
-        if self.writes_first:
-            super().write(text, expected=expected)
-        self.silent -= 1
-        msg = "no answer"
-        raise CheckpointStoreUnavailable(msg)
-
-
 class Rig:
     """A coordinator of attempt 6 over a claimed document."""
 
     def __init__(self, claim: CheckpointDocument = CLAIM) -> None:
-        self.store, self.group, self.ticks = LossyStore(), FakeGroup(), 0
+        self.store, self.group, self.ticks = LossyStore(), FakeEvidence(), 0
         version = self.store.write(encode(claim), expected="0")
         self.coordinator = LocalCoordinator(
             JOB, store=self.store, document=claim, version=version, evidence=self.group, now=self.now

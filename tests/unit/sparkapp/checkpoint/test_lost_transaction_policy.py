@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.model.checkpoint.codec import decode, encode
-from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
+from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
@@ -19,11 +17,11 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import Settled
 from sparkapp.spark.state import query_log
+from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
-from tests.support.fakes.no_evidence import NoMarks
+from tests.support.fakes.transactions import FakeControl
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(
@@ -38,24 +36,7 @@ DOCUMENT = CheckpointDocument(
 )  # fmt: skip
 
 
-class Control:
-    """Finds the given transactions, and records that the rest was aborted."""
-
-    def __init__(self, *outcomes: CommitOutcome) -> None:
-        self.outcomes, self.aborted = outcomes, 0
-
-    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        return [
-            Settled(committable=one, outcome=outcome, answer=EndTxnAnswer.PRODUCER_FENCED)
-            for one, outcome in zip(document.committables, self.outcomes, strict=True)
-        ]
-
-    def abort_lingering(self, document: CheckpointDocument) -> int:
-        self.aborted += 1
-        return 0
-
-
-def start(store: MemoryStore, control: Control, policy: OnTransactionLost, attempt: int = 4) -> Recovery:
+def start(store: MemoryStore, control: FakeControl, policy: OnTransactionLost, attempt: int = 4) -> Recovery:
     sink = Sink(topic="out", transactional_id_prefix="p", on_transaction_lost=policy)
     spec = JobSpec(
         kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"), transform=Transform(),
@@ -69,7 +50,7 @@ def start(store: MemoryStore, control: Control, policy: OnTransactionLost, attem
 
 
 def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> None:
-    store, control = MemoryStore(encode(DOCUMENT)), Control(CommitOutcome.COMMITTED, CommitOutcome.LOST)
+    store, control = MemoryStore(encode(DOCUMENT)), FakeControl(CommitOutcome.COMMITTED, CommitOutcome.LOST)
     gone = DOCUMENT.committables[1]
     with pytest.raises(TransactionLost) as caught:
         start(store, control, OnTransactionLost.FAIL)
@@ -80,7 +61,7 @@ def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> N
     assert f"{first.partition} [{first.start}, {first.stop})" in caught.value.message
     assert (caught.value.fatal, caught.value.reason) == (True, "TransactionLost")
     assert '"onTransactionLost":"Replay"' in caught.value.remedy
-    assert control.aborted == 1, "readers do not wait for a job that stops"
+    assert control.calls == ["settle", "abort"], "readers do not wait for a job that stops"
     kept = decode(store.read().text or "", job_uid="uid")
     assert (kept.splits, kept.committables) == (SPLITS, DOCUMENT.committables), "a later start may replay"
     assert start(store, control, OnTransactionLost.REPLAY, attempt=5).lost == gone.ranges
@@ -88,10 +69,10 @@ def test_C07_fail_stops_before_anything_is_written_and_says_what_was_lost() -> N
 
 def test_C07_replay_is_the_default() -> None:
     assert Sink(topic="out", transactional_id_prefix="p").on_transaction_lost is OnTransactionLost.REPLAY
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.LOST]), OnTransactionLost.REPLAY)
+    recovery = start(MemoryStore(encode(DOCUMENT)), FakeControl(*2 * [CommitOutcome.LOST]), OnTransactionLost.REPLAY)
     assert recovery.lost == SPLITS
 
 
 def test_where_nothing_was_lost_there_is_nothing_to_stop_for() -> None:
-    recovery = start(MemoryStore(encode(DOCUMENT)), Control(*2 * [CommitOutcome.COMMITTED]), OnTransactionLost.FAIL)
+    recovery = start(MemoryStore(encode(DOCUMENT)), FakeControl(*2 * [CommitOutcome.COMMITTED]), OnTransactionLost.FAIL)
     assert (recovery.lost, recovery.committed) == ((), 2)

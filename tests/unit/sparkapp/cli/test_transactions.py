@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from sparkapp.clients.transactions import client as module
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from tests.support.fakes.transaction_client import FakeTransactionClient
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="team.a",
@@ -28,28 +28,15 @@ FOREIGN = ("team.b-0.1", "team.a-1-0.0", "team.a.b-0.0", "team-0")
 Txn = Callable[..., tuple[int, str]]
 
 
-class Coordinators:
+class Coordinators(FakeTransactionClient):
     """In place of the client; every id is open at first."""
 
     def __init__(self) -> None:
-        self.known = dict.fromkeys((*OWN, *FOREIGN), ONGOING)
-
-    def describe(self, ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        return {name: self.known[name] for name in ids if name in self.known}
-
-    def coordinators(self, ids: Iterable[str]) -> dict[str, str]:
-        return dict.fromkeys(ids, "1 (kafka:9092)")
-
-    def fence_all(self, ids: Iterable[str]) -> None:
-        for name in ids:
-            self.known[name] = replace(ONGOING, state=TransactionState.COMPLETE_ABORT)
-
-    def close(self) -> None:
-        """Nothing is open."""
+        super().__init__(dict.fromkeys((*OWN, *FOREIGN), ONGOING))
 
     @property
     def ended(self) -> list[str]:
-        return [name for name, description in self.known.items() if not description.state.open]
+        return [name for name in (*OWN, *FOREIGN) if not self.known(name).state.open]
 
 
 @pytest.fixture

@@ -6,17 +6,11 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import InvalidArgument
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clock import FakeClock
 
 
 def test_a_deadline_runs_down_and_stays_expired():
-    clock = Clock()
+    clock = FakeClock(100.0)
     deadline = Deadline.after(10, clock=clock)
     assert (deadline.remaining, deadline.expired, deadline.bound(3)) == (10, False, 3)
     clock.now += 8
@@ -26,7 +20,7 @@ def test_a_deadline_runs_down_and_stays_expired():
 
 
 def test_no_time_at_all_is_expired_at_once():
-    assert Deadline.after(0, clock=Clock()).expired
+    assert Deadline.after(0, clock=FakeClock()).expired
 
 
 def test_a_deadline_in_the_past_is_refused():
@@ -35,7 +29,7 @@ def test_a_deadline_in_the_past_is_refused():
 
 
 def test_pauses_grow_up_to_the_longest_and_end_with_the_deadline():
-    clock = Clock()
+    clock = FakeClock(100.0)
     pauses = Deadline.after(10, clock=clock).pauses(1, 3)
     assert [next(pauses) for _ in range(4)] == [1, 2, 3, 3]
     clock.now += 9.5

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -22,7 +20,8 @@ from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.writer import KafkaWriter
 from sparkapp.spark.tasks import write_task
-from tests.support.fakes.closed_logs import NO_TOPICS, NothingHangs
+from tests.support.fakes.closed_logs import NO_TOPICS
+from tests.support.fakes.transaction_client import FakeTransactionClient
 
 SINK = Sink(topic="out", transactional_id_prefix="p")
 JOB = Job(
@@ -35,61 +34,28 @@ JOB = Job(
 ORDER = write_task.WriteOrder(
     checkpoint_id=1, subtask=0, next_free=0, settled=0, writes_what_it_reads=True, ranges=(), group_id=None
 )
+FIRST, SECOND = "p-1", "p-2"
+"""The ids of the first two checkpoints."""
 RECORDS = pa.RecordBatch.from_pydict({"value": [1, 2]})
 
 
-class Coordinator(NothingHangs):
-    """Of one id. A transaction is open once its first records have come."""
+class Coordinator(FakeTransactionClient):
+    """Whose clock is the test's. A transaction is open once its first records have come."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1_000.0
-        self.asked = 0
-        self.epoch = -1
-        self.state = TransactionState.EMPTY
-        self.start = -1
+        self.clock_ms = lambda: int(self.now * 1000)
 
-    def describe(self, ids: Iterable[str], *, deadline: Deadline | None = None) -> dict[str, TransactionDescription]:
-        self.asked += 1
-        return {
-            each: TransactionDescription(
-                state=self.state, producer_id=7, producer_epoch=self.epoch, timeout_ms=60_000, start_time_ms=self.start
-            )
-            for each in ids
-        }
-
-    def begin(self) -> None:
-        self.state, self.start = TransactionState.ONGOING, int(self.now * 1000)
-
-
-class Producer:
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-        self._written = 0
-
-    def init_transactions(self, timeout: float, *, wanted: Any) -> None:
-        self._coordinator.epoch += 1
-        self._coordinator.state, self._coordinator.start = TransactionState.EMPTY, -1
-
-    def begin_transaction(self) -> None:
-        """The coordinator hears of it with the first record."""
-
-    def produce(self, batch: pa.RecordBatch, *, topic: str) -> None:
-        self._written += batch.num_rows
-
-    def flush(self, timeout: float) -> int:
-        if self._coordinator.state is TransactionState.EMPTY:
-            self._coordinator.begin()
-        return self._written
-
-    def close(self) -> None:
-        """Nothing is left of it."""
+    @property
+    def questions(self) -> int:
+        return self.calls.count("describe")
 
 
 class Rig:
     def __init__(self, coordinator: Coordinator) -> None:
         client: Any = coordinator
-        opened: Any = lambda _: Producer(coordinator)  # noqa: E731
+        opened: Any = coordinator.open_producer
         self.pool = ProducerPool(open_producer=opened, client=client, config={}, scope=NO_TOPICS)
         self.writer: KafkaWriter = writer_of(SINK, pool=self.pool, subtask=0, parallelism=1, next_free=0)
 
@@ -119,13 +85,13 @@ def test_a_noted_start_spares_the_question_behind_the_flush(rig: Rig, coordinato
     rig.begin(1)
     rig.writer.note_start()
     rig.writer.write(RECORDS)
-    asked = coordinator.asked
-    coordinator.begin()
+    asked = coordinator.questions
+    coordinator.begin(FIRST)
     rig.writer.note_start()
     rig.writer.note_start()
     rig.writer.write(RECORDS)
     assert rig.pre_commit().start_time_ms == 1_000_000
-    assert coordinator.asked == asked + 1
+    assert coordinator.questions == asked + 1
 
 
 def test_a_transaction_that_its_coordinator_does_not_know_yet_is_asked_about_again(
@@ -141,10 +107,10 @@ def test_a_transaction_that_its_coordinator_does_not_know_yet_is_asked_about_aga
 def test_a_process_that_was_frozen_asks_again(rig: Rig, coordinator: Coordinator) -> None:
     rig.begin(1)
     rig.writer.write(RECORDS)
-    coordinator.begin()
+    coordinator.begin(FIRST)
     rig.writer.note_start()
     coordinator.now += 10
-    coordinator.epoch += 1  # by the adopter of its work
+    coordinator.initialise(FIRST)  # by the adopter of its work
     with pytest.raises(TransactionFenced):
         rig.pre_commit()
 
@@ -152,23 +118,20 @@ def test_a_process_that_was_frozen_asks_again(rig: Rig, coordinator: Coordinator
 def test_a_start_is_that_of_its_transaction_only(rig: Rig, coordinator: Coordinator) -> None:
     rig.begin(1)
     rig.writer.write(RECORDS)
-    coordinator.begin()
+    coordinator.begin(FIRST)
     rig.writer.note_start()
     assert rig.pre_commit().start_time_ms == 1_000_000
     coordinator.now += 0.1
     rig.begin(2)
     rig.writer.write(RECORDS)
-    coordinator.begin()
+    coordinator.begin(SECOND)
     assert rig.pre_commit().start_time_ms == 1_000_100
 
 
 def test_a_question_that_fails_leaves_no_producer(rig: Rig, coordinator: Coordinator) -> None:
-    def unreachable(_: Iterable[str]) -> dict[str, TransactionDescription]:
-        raise KafkaUnreachable("no coordinator")
-
     rig.begin(1)
     rig.writer.write(RECORDS)
-    coordinator.describe = unreachable  # type: ignore[method-assign]
+    coordinator.fail["describe"] = KafkaUnreachable("no coordinator")
     with pytest.raises(KafkaUnreachable):
         rig.writer.note_start()
     assert rig.pool.live == 0
@@ -183,13 +146,13 @@ def test_a_write_task_notes_the_start_while_it_awaits_the_barrier(
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield RECORDS
-        coordinator.begin()
+        coordinator.begin(FIRST)
         yield RECORDS
-        asked_at_the_end.append(coordinator.asked)
+        asked_at_the_end.append(coordinator.questions)
 
     result = write_task.write_batches(JOB, ORDER, batches(), index=0, awaits_barrier=lambda: awaits_barrier)
     assert result.committable is not None
     assert result.committable.start_time_ms == 1_000_000
     (asked,) = asked_at_the_end
-    behind = coordinator.asked - asked
+    behind = coordinator.questions - asked
     assert (asked - 2, behind) == ((1, 0) if awaits_barrier else (0, 1)), "the first two are the new producer's"

@@ -13,6 +13,7 @@ from sparkapp.clients.transactions.states import TransactionDescription, Transac
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.sink.pre_commit_check import PreCommitCheck, TransactionAges
+from tests.support.fakes.transaction_client import FakeTransactionClient
 
 OPEN = TransactionDescription(
     state=TransactionState.ONGOING, producer_id=7, producer_epoch=3, timeout_ms=60_000, start_time_ms=1_000_000
@@ -27,18 +28,18 @@ COMMITTABLES = [
 ]  # fmt: skip
 
 
-class Client:
+class Client(FakeTransactionClient):
+    """All three transactions are open, but for the others."""
+
     def __init__(self, **others: TransactionDescription | None) -> None:
         every = {f"p-{number}": OPEN for number in range(3)} | {k.replace("_", "-"): v for k, v in others.items()}
-        self.answers = {one: found for one, found in every.items() if found is not None}
-        self.asked: list[list[str]] = []
+        super().__init__({name: found for name, found in every.items() if found is not None})
 
     def describe(
         self, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
     ) -> dict[str, TransactionDescription]:
         assert deadline is not None
-        self.asked.append(list(transactional_ids))
-        return self.answers
+        return super().describe(transactional_ids, deadline=deadline)
 
 
 def asking(client: Client, *, at: float) -> PreCommitCheck:
@@ -48,7 +49,7 @@ def asking(client: Client, *, at: float) -> PreCommitCheck:
 def test_all_are_asked_about_at_once() -> None:
     client = Client()
     asking(client, at=1.0).require(COMMITTABLES, began=0.0)
-    assert client.asked == [["p-0", "p-1", "p-2"]]
+    assert client.asked == [("describe", ["p-0", "p-1", "p-2"])]
 
 
 @pytest.mark.parametrize(

@@ -4,90 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from sparkapp.clients.daemon_thread import run_in_background
-from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
-from sparkapp.dataplane.interface import GivenUp
+from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.errors import AuthenticationFailed, KafkaUnreachable, TlsFailed, TransactionFenced
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers import preparation
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
-from tests.support.fakes.closed_logs import NO_TOPICS, NothingHangs
+from tests.support.fakes.closed_logs import NO_TOPICS
+from tests.support.fakes.transaction_client import FakeTransactionClient
 from tests.support.patience import PATIENCE, until
-
-
-class Producer:
-    def __init__(self, coordinator, config):
-        self.coordinator = coordinator
-        self.config = config
-        self.calls = coordinator.calls
-        self.fail = coordinator.fail
-
-    def _call(self, name):
-        self.calls.append(name)
-        if name in self.fail:
-            raise self.fail[name]
-
-    def init_transactions(self, timeout, *, wanted):
-        while True:
-            if not wanted():
-                raise GivenUp
-            self._call("init")
-            if self.coordinator.slice is None:
-                break
-            self.coordinator.slice.wait(PATIENCE)
-        self.coordinator.epoch += 1
-        self.coordinator.state = TransactionState.EMPTY
-
-    def begin_transaction(self):
-        self._call("begin")
-
-    def commit_transaction(self, timeout):
-        self._call("commit")
-        return self.coordinator.is_clean
-
-    def close(self):
-        self._call("close")
-
-
-class Coordinator(NothingHangs):
-    """One id's state, as DescribeTransactions would return it."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = []
-        self.fail = {}
-        self.epoch = -1
-        self.state = None
-        self.slice = None
-        self.is_clean = True
-        self.answers = threading.Event()
-        self.answers.set()
-
-    def open_producer(self, config):
-        self.calls.append("open")
-        return Producer(self, config)
-
-    def describe(self, ids, *, deadline=None):
-        self.calls.append("describe")
-        self.answers.wait(PATIENCE)
-        if self.state is None:
-            return {}
-        return {
-            one: TransactionDescription(
-                state=self.state, producer_id=7, producer_epoch=self.epoch, timeout_ms=1, start_time_ms=-1
-            )
-            for one in ids
-        }
 
 
 @pytest.fixture
 def coordinator():
-    return Coordinator()
+    return FakeTransactionClient()
 
 
 @pytest.fixture
@@ -110,7 +46,7 @@ def test_the_pair_is_asked_after_init_and_before_the_first_begin(pool, coordinat
 def test_each_transaction_has_a_producer_of_its_own(pool, coordinator):
     first = pool.begin("p-0")
     pool.drop("p-0")
-    coordinator.state = TransactionState.COMPLETE_COMMIT
+    coordinator.set_state("p-0", TransactionState.COMPLETE_COMMIT)
     again = pool.begin("p-0")
     assert (first.producer_epoch, again.producer_epoch) == (0, 1)
     assert pool.live == 1
@@ -118,8 +54,8 @@ def test_each_transaction_has_a_producer_of_its_own(pool, coordinator):
 
 def test_W11_one_that_was_not_pre_committed_is_closed_before_the_next_one_is_opened(pool, coordinator):
     pool.begin("p-0")
-    coordinator.state = TransactionState.ONGOING
-    coordinator.calls.clear()
+    coordinator.set_state("p-0", TransactionState.ONGOING)
+    coordinator.asked.clear()
     pool.begin("p-0")
     assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
@@ -174,7 +110,8 @@ def test_refused_credentials_that_have_not_changed_fail_the_task(coordinator):
 )  # fmt: skip
 def test_only_an_open_transaction_of_ours_passes_the_precommit(pool, coordinator, state, epoch, ours):
     entry = pool.begin("p-0")
-    coordinator.state, coordinator.epoch = state, epoch
+    described = [] if state is None else [replace(coordinator.known("p-0"), state=state, producer_epoch=epoch)]
+    coordinator.know("p-0", *described)
     if ours:
         assert pool.verify(entry) == 0, "this coordinator does not say when it began"
     else:
@@ -212,7 +149,7 @@ def test_a_failure_of_a_prepared_producer_is_raised_by_its_begin_alone(pool, coo
     pool.prepare("p-0")
     pool.drop("p-0")
     del coordinator.fail["init"]
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     pool.prepare("p-1")
     await_calls(coordinator, 3)
     assert pool.begin("p-0").transactional_id == "p-0"
@@ -282,11 +219,11 @@ def await_calls(coordinator, count):
 
 
 def test_what_a_task_did_not_need_is_over_when_the_task_is(pool, coordinator):
-    coordinator.slice = threading.Event()
+    coordinator.held = threading.Event()
     pool.prepare("p-0")
     await_calls(coordinator, 3)
     given_up = pool._preparing._given_up
-    run_in_background(lambda: given_up.wait(PATIENCE) and coordinator.slice.set(), name="slice")
+    run_in_background(lambda: given_up.wait(PATIENCE) and coordinator.held.set(), name="slice")
     pool.give_up()
     calls = ["open", "describe", "init", "close"]
     assert coordinator.calls == calls, "the slice under way has ended, none began after it"
@@ -305,22 +242,22 @@ def test_what_is_ready_when_it_is_given_up_is_closed(pool, coordinator):
 
 def test_a_call_that_may_yet_fence_fails_the_task_and_with_it_the_process(pool, coordinator, monkeypatch):
     monkeypatch.setattr(preparation, "_SLICE_SECONDS", 0.01)
-    coordinator.slice = threading.Event()
+    coordinator.held = threading.Event()
     pool.prepare("p-0")
     await_calls(coordinator, 3)
     with pytest.raises(KafkaUnreachable, match="the unused producer of p-0"):
         pool.give_up()
-    coordinator.slice.set()
+    coordinator.held.set()
     await_calls(coordinator, 4)
     assert coordinator.calls == ["open", "describe", "init", "close"]
 
 
 def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coordinator):
-    coordinator.answers.clear()
+    coordinator.may_answer.clear()
     pool.prepare("p-0")
     await_calls(coordinator, 2)
     run_in_background(lambda: pool.prepare("p-1"), name="next-task").result(timeout=PATIENCE / 2)
-    coordinator.answers.set()
+    coordinator.may_answer.set()
     assert pool.begin("p-1").transactional_id == "p-1"
     until(lambda: coordinator.calls.count("close") >= 1)
     assert coordinator.calls.count("close") == 1, "what came too late is closed"
@@ -353,7 +290,7 @@ def kept(pool, **last):
 def test_W03_a_kept_producer_writes_the_next_transaction_once_its_client_has_committed(pool, coordinator):
     entry = kept(pool)
     assert pool.live == 1
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     assert pool.begin("p-0") is entry
     assert coordinator.calls == ["commit", "begin"]
     assert pool.live == 1
@@ -365,7 +302,7 @@ def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
     coordinator.is_clean = False
     if why == "fenced":
         coordinator.fail["commit"] = TransactionFenced("x")
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     assert pool.begin("p-0").producer_epoch == entry.producer_epoch + 1
     assert coordinator.calls == ["commit", "close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
@@ -379,7 +316,7 @@ def test_W04_a_kept_producer_is_closed_without_a_request_where_another_transacti
 ):
     """Another process has written the checkpoint again, perhaps without a transaction of its own."""
     kept(pool, **last)
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     pool.begin("p-0")
     assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
@@ -389,7 +326,7 @@ def test_W04_a_kept_producer_is_closed_without_a_request_where_another_transacti
 def test_W04_a_kept_producer_is_closed_without_a_request_where_no_commit_is_known(pool, coordinator, reusable):
     kept(pool)
     pool.reusable = reusable
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     pool.begin("p-0")
     assert coordinator.calls == ["close", "open", "describe", "init", "describe", "begin"]
     assert pool.live == 1
@@ -427,7 +364,7 @@ def test_T14_a_kept_producer_is_closed_with_the_rest(pool, coordinator, end):
 def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_retired_it(pool, coordinator, again):
     """The sweep may end a transaction by its triple from now on."""
     entry = kept(pool)
-    coordinator.calls.clear()
+    coordinator.asked.clear()
     pool.prepare("p-0")
     await_calls(coordinator, 1)
     pool.reusable = {}

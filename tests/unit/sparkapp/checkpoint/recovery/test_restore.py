@@ -28,6 +28,7 @@ from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine, rewound
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.transactions import FakeControl
 
 ONE, TWO, NEW = (TopicPartition("in", number) for number in range(3))
 
@@ -46,16 +47,6 @@ EARLIER = replace(
     CURRENT, checkpoint_id=12, created_at="2026-11-21T08:00:00Z", splits=at(one=60, two=50), stops={ONE: 500}
 )
 RETAINED = {retained_key(12): encode_retained(retained(EARLIER))}
-
-
-class Control:
-    """Nothing is open and nothing has to be settled."""
-
-    def settle(self, _):
-        return ()
-
-    def abort_lingering(self, *_):
-        return 0
 
 
 class Marks:
@@ -77,8 +68,8 @@ def attempt(store, number, restore, texts=None, marks=()):
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
     return recover(
-        job, store=store, control=Control(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log, cluster_id="",
-        marks=Marks(marks),
+        job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log,
+        cluster_id="", marks=Marks(marks),
     )  # fmt: skip
 
 

@@ -5,21 +5,30 @@ from __future__ import annotations
 import pytest
 
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionState
-from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.orphans import Hangs, OrphanSweep
+from tests.support.fakes.transaction_client import FakeTransactionClient
+
+OPEN = TransactionDescription(
+    state=TransactionState.ONGOING, producer_id=7, producer_epoch=0, timeout_ms=1, start_time_ms=1
+)
 
 
-class Job:
+class Job(FakeTransactionClient):
     """Open transactions of the ids, of which the checkpoints use some.
 
     :param in_use: the answers to the first question for them, and to the second.
     """
 
     def __init__(self, *in_use):
+        super().__init__({"p-0": OPEN, "p-1": OPEN})
         self.in_use = list(in_use)
         self.steps = []
+
+    def note(self, name, ids):
+        super().note(name, ids)
+        self.steps.append(name)
 
     def sweep(self, *ids):
         return OrphanSweep(
@@ -32,24 +41,11 @@ class Job:
         self.steps.append("in use")
         return self.in_use.pop(0)
 
-    def describe(self, ids, *, deadline):
-        self.steps.append("describe")
-        return {
-            each: TransactionDescription(
-                state=TransactionState.ONGOING, producer_id=7, producer_epoch=0, timeout_ms=1, start_time_ms=1
-            )
-            for each in ids
-        }
-
-    def end_all(self, ends, *, deadline):
-        self.steps.append("end")
-        return [EndTxnAnswer.NONE for _ in ends]
-
 
 def test_a_producer_is_retired_before_a_transaction_is_ended():
     job = Job(["p-1"], ["p-1"])
     assert job.sweep("p-0", "p-1") == ("p-0",)
-    assert job.steps == ["describe", "in use", "retire [('p-0', 7, 0)]", "in use", "claim", "end"]
+    assert job.steps == ["describe", "in use", "retire [('p-0', 7, 0)]", "in use", "claim", "abort"]
 
 
 def test_a_producer_that_was_used_again_meanwhile_is_spared():

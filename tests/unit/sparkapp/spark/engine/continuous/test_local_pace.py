@@ -10,42 +10,28 @@ from typing import Any
 import pytest
 
 from sparkapp.clients.deadline import Deadline
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointStoreUnavailable, SubtaskMissing, TransformFailed
+from sparkapp.model.errors import SubtaskMissing, TransformFailed
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
-from sparkapp.spark.engine.continuous.adoptions import SubtaskLosses
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
+from tests.support.fakes.control_server import FakeControlServer
+from tests.support.fakes.coordinators import FakeLocalCoordinator
 from tests.support.patience import PATIENCE
 
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
 
 
-class Server:
-    """Gives the test's answers; keeps the orders."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.orders: list[tuple[int, InstanceOrder]] = []
-        self.connected = {0, 1}
-        self.long_lost: set[int] = set()
-        self.losses = SubtaskLosses()
-
-    def lost(self, seconds: float) -> set[int]:
-        return self.long_lost
-
-    def answer(self, seconds: float) -> Answer | None:
-        return self.answers.pop(0) if self.answers else None
-
-    def tell(self, subtask: int, order: InstanceOrder) -> None:
-        self.orders.append((subtask, order))
-
-    def wake(self) -> None: ...
+CLAIM = CheckpointDocument(
+    job_uid="uid", attempt=1, checkpoint_id=0, created_at="", parallelism=2, prefix="prefix",
+    splits=tuple(KafkaPartitionSplit(each, 10, 10) for each in PARTITIONS),
+)  # fmt: skip
 
 
 class Enumerator:
@@ -75,44 +61,10 @@ class Enumerator:
         self.offsets |= {split.partition: split.stop for split in splits}
 
 
-class Coordinator:
-    """Answers at once; ``unavailable`` calls fail before."""
-
-    mark = "uid/1/0"
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.unavailable = 0
-        self.document = SimpleNamespace(offsets=dict.fromkeys(PARTITIONS, 10))
-
-    def id_of(self, subtask: int) -> str:
-        return f"prefix-{subtask}.0"
-
-    def _note(self, *call: Any) -> None:
-        if self.unavailable:
-            self.unavailable -= 1
-            raise CheckpointStoreUnavailable("no answer")
-        self.calls.append(call)
-
-    def grant(self, splits: tuple[KafkaPartitionSplit, ...], *_: object) -> None:
-        self._note("grant", len(splits))
-
-    def grant_again(self, partitions: list[TopicPartition], _: object) -> dict[TopicPartition, int]:
-        self._note("grant_again", sorted(partitions))
-        return dict.fromkeys(partitions, 77)
-
-    def placed(self, starts: Mapping[TopicPartition, int], *_: object) -> None:
-        self._note("placed", dict(starts))
-
-    def record(self, offsets: Mapping[TopicPartition, int], totals: Any, _: object) -> Any:
-        self._note("record", dict(offsets), totals)
-        splits = tuple(KafkaPartitionSplit(each, 10, at) for each, at in offsets.items())
-        return SimpleNamespace(document=SimpleNamespace(splits=splits))
-
-
 class Driver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.server, self.enumerator, self.coordinator = Server(), Enumerator(), Coordinator()
+        self.server, self.enumerator = FakeControlServer(), Enumerator()
+        self.coordinator = FakeLocalCoordinator(CLAIM, group=77)
         monkeypatch.setattr("sparkapp.spark.engine.continuous.local.coordinator_calls.AGAIN_SECONDS", 0.0)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
         self.spec = spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sparkapp.checkpoint.attempt_ids import AttemptIds
-from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
+from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.naming import NO_SLOTS
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointMissing,
@@ -34,8 +32,6 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.partition import TopicPartition, split_owner
-from sparkapp.model.transactional_id import FIRST_HINT
-from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous import pipeline as module
@@ -46,6 +42,8 @@ from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result
+from tests.support.fakes.control_server import FakeControlServer
+from tests.support.fakes.coordinators import FakeCoordinator
 from tests.support.patience import PATIENCE, until
 
 PARALLELISM = 2
@@ -61,18 +59,14 @@ JOB = Job(
 )  # fmt: skip
 
 
-class Server:
+class Server(FakeControlServer):
     """Subtasks that answer at once; each takes its next failure from ``failures``."""
 
     def __init__(self, **failures: list[str]) -> None:
+        super().__init__(PARALLELISM)
         self.failures = {int(name.removeprefix("subtask_")): texts for name, texts in failures.items()}
-        self.given: list[Work] = []
-        self.answers: list[Answer] = []
         self.result = WriteResult(index=0, records=1, dead_letters=1, skipped=2, committable=None)
-        self.woken = threading.Event()
-        self.barriers: list[tuple[int, dict[int, Work]]] = []
         self.reads_beyond = 0
-        self.writers = self.ready = set(range(PARALLELISM))
 
     def give(self, work: dict[int, Work]) -> None:
         for subtask, one in work.items():
@@ -105,16 +99,10 @@ class Server:
 
     def barrier(self, checkpoint_id: int, work: dict[int, Work]) -> None:
         """The subtasks have read their splits, and some records more."""
-        self.barriers.append((checkpoint_id, work))
+        super().barrier(checkpoint_id, work)
         for one in [one for one in self.given if one.order.checkpoint_id == checkpoint_id and one.is_open]:
             stops = tuple(split.stop + self.reads_beyond for split in one.splits)
             self._answer(one.order.subtask, one, stops)
-
-    def answer(self, _seconds: float) -> Answer | None:
-        return self.answers.pop(0) if self.answers else None
-
-    def wake(self) -> None:
-        self.woken.set()
 
 
 def reached(work: Work) -> ReachedWatermarks | None:
@@ -125,54 +113,19 @@ def reached(work: Work) -> ReachedWatermarks | None:
     return ReachedWatermarks(own=min(partitions.values()), partitions=partitions)
 
 
-class Coordinator:
-    """Completes a checkpoint when the test lets it."""
-
-    mode, ids = OffsetCommitMode.IN_TRANSACTION, AttemptIds(4, FIRST_HINT, NO_SLOTS)
-    next_free = ids.next_free
-
-    def __init__(self) -> None:
-        self.log: list[Any] = []
-        self.writers: list[set[int]] = []
-        self.prepared = self.committed_id = self.settled_id = 6
-        self.reusable = ReusableProducers()
-        for subtask in range(PARALLELISM):
-            self.reusable.add(
-                KafkaCommittable(
-                    transactional_id=f"p-{subtask}", producer_id=9, producer_epoch=1, checkpoint_id=4, subtask=subtask,
-                    records=1,
-                )
-            )  # fmt: skip
-        self.may_complete = threading.Event()
-        self.may_complete.set()
-        self.inside = True
-        self.error: Exception | None = None
-
-    def prepare(self, splits: tuple[KafkaPartitionSplit, ...], *, writers: Collection[int]) -> int:
-        self.writers.append(set(writers))
-        self.prepared += 1
-        self.log.append(("prepare", splits))
-        return self.prepared
-
-    def before_flush(self, checkpoint_id: int) -> None:
-        self.log.append(("give", checkpoint_id))
-
-    def allows_next(self, _: PreCommitted) -> bool:
-        return self.inside
-
-    def complete(self, checkpoint: PreCommitted, *, next_runs: bool) -> Completed:
-        assert self.may_complete.wait(PATIENCE)
-        assert next_runs is self.inside
-        if self.error is not None:
-            raise self.error
-        self.log.append(checkpoint)
-        self.committed_id = self.settled_id = checkpoint.checkpoint_id
-        document: Any = SimpleNamespace(checkpoint_id=checkpoint.checkpoint_id)
-        return Completed(document=document, bytes=1, write_millis=1, commit_millis=1)
-
-    @property
-    def pre_committed(self) -> list[PreCommitted]:
-        return [entry for entry in self.log if isinstance(entry, PreCommitted)]
+def coordinator() -> FakeCoordinator:
+    """Behind checkpoint 6. The producers of checkpoint 4 can be used again."""
+    made = FakeCoordinator(CheckpointDocument(
+        job_uid="uid", attempt=2, checkpoint_id=6, created_at="", parallelism=PARALLELISM, prefix="p"
+    ))  # fmt: skip
+    for subtask in range(PARALLELISM):
+        made.reusable.add(
+            KafkaCommittable(
+                transactional_id=f"p-{subtask}", producer_id=9, producer_epoch=1, checkpoint_id=4, subtask=subtask,
+                records=1,
+            )
+        )  # fmt: skip
+    return made
 
 
 class Rig:
@@ -181,7 +134,7 @@ class Rig:
     def __init__(
         self, *, watermarks: JobWatermarks | None = None, interval_millis: int = 60_000, **failures: list[str]
     ) -> None:
-        self.server, self.coordinator = Server(**failures), Coordinator()
+        self.server, self.coordinator = Server(**failures), coordinator()
         self.completed: list[int] = []
         self.have_ended = False
         log = self.coordinator.log

@@ -9,7 +9,7 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointConflict, KafkaSparkJobError, TransactionError
+from sparkapp.model.errors import CheckpointConflict, TransactionError
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
@@ -20,6 +20,8 @@ from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.state.query_log import EngineState, encode_engine, restored_engine
+from tests.support.clock import FakeClock
+from tests.support.fakes.coordinators import FakeCoordinator
 
 PARTITION = TopicPartition("in", 0)
 DOCUMENT = CheckpointDocument(
@@ -53,28 +55,6 @@ class Enumerator:
         return (KafkaPartitionSplit(PARTITION, 0, 0),)
 
 
-class Coordinator:
-    def __init__(self, document: CheckpointDocument) -> None:
-        self.document = document
-        self.forgotten = self.renewed = 0
-        self.failure: KafkaSparkJobError | None = None
-
-    def forget_settled(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-        self.forgotten += 1
-
-    def renew(self) -> None:
-        self.renewed += 1
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Planned:
     """A planner with the stream's state that the engine gives it, and what the checkpoint runner would do."""
 
@@ -83,12 +63,12 @@ class Planned:
         document: CheckpointDocument,
         enumerator: Enumerator,
         *,
-        coordinator: Coordinator | None = None,
-        clock: Clock | None = None,
+        coordinator: FakeCoordinator | None = None,
+        clock: FakeClock | None = None,
     ) -> None:
         self.stream = StreamState(document.checkpoint_id)
-        self.clock = clock or Clock()
-        fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or Coordinator(document)}
+        self.clock = clock or FakeClock()
+        fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or FakeCoordinator(document)}
         self.planner = MicroBatchPlanner(
             JOB, stream=self.stream, restored=restored_engine(document), liveness=StreamLiveness(), clock=self.clock,
             **fakes,
@@ -171,7 +151,7 @@ def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator)
 
 
 def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: Enumerator) -> None:
-    coordinator = Coordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT)
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
 
     def forgotten_at(now: float) -> int:
@@ -193,7 +173,7 @@ def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: En
 
 
 def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) -> None:
-    coordinator = Coordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
 
@@ -208,7 +188,7 @@ def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) 
 
 
 def test_a_stop_waits_for_the_document_that_is_being_written(enumerator: Enumerator) -> None:
-    coordinator = Coordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
     stops: list[bool] = []
@@ -223,7 +203,7 @@ def test_a_stop_waits_for_the_document_that_is_being_written(enumerator: Enumera
 
 
 def test_a_driver_that_was_superseded_while_it_was_idle_ends(enumerator: Enumerator) -> None:
-    coordinator = Coordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
     coordinator.failure = CheckpointConflict("superseded")
