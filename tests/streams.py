@@ -169,7 +169,7 @@ def files_below(folder: str, apart: Sequence[str] = ()) -> list[str]:
     """The files of tests below a folder but those below the folders ``apart``, the smallest first."""
     files = sorted((ROOT / folder).rglob("test_*.py"), key=lambda file: file.stat().st_size)
     names = [str(file.relative_to(ROOT)) for file in files]
-    return [name for name in names if not name.startswith(tuple(f"{one}/" for one in apart))]
+    return [name for name in names if not name.startswith(tuple(f"{each}/" for each in apart))]
 
 
 def _dealt(name: str, hands: int, files: Sequence[str], *, niceness: int = 0) -> list[Stream]:
@@ -208,10 +208,10 @@ def main() -> int:
         for stream in due(every):
             stream.start()
         time.sleep(1)
-        for stream in [one for one in every if one.status is not None and one not in reported]:
+        for stream in [each for each in every if each.status is not None and each not in reported]:
             print(stream.report(), flush=True)
             reported.append(stream)
-        if down is None and "CI" in os.environ and all(one.status is not None for one in every if one.stage < _LAST):
+        if down is None and "CI" in os.environ and all(each.status is not None for each in every if each.stage < _LAST):
             down = subprocess.Popen(["make", "--no-print-directory", "cluster-down"], cwd=ROOT)
         if time.monotonic() - printed >= _PROGRESS_SECONDS:
             printed = time.monotonic()
@@ -226,7 +226,7 @@ def main() -> int:
 
 def costliest(every: Sequence[Stream]) -> str:
     """The sum of the costs, and the tests that use the processors most: CPU seconds, seconds, name."""
-    costs = [line.split("\t") for one in every if one.costs.exists() for line in one.costs.read_text().splitlines()]
+    costs = [line.split("\t") for each in every if each.costs.exists() for line in each.costs.read_text().splitlines()]
     costs.sort(key=lambda cost: -float(cost[0]))
     lines = [f"{float(cpu):8.1f} {float(seconds):8.1f}  {name}" for cpu, seconds, name in costs[:_COSTLIEST]]
     total = sum(float(cost[0]) for cost in costs)

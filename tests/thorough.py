@@ -72,7 +72,7 @@ THOROUGH = (
 
 OF_EVERY_COMMIT = (
     "tests/e2e/test_life.py",
-    f"{_ENGINE}arrow_function.py::test_a_function_that_drops_multiplies",
+    f"{_ENGINE}arrow_function.py::test_a_function_that_drops_and_multiplies",
     f"{_ENGINE}local_pace.py::test_killed_drivers",
     f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
     f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",

@@ -40,7 +40,7 @@ def test_A01_downscale_from_4_to_2(harness, topic_scope):
         states.append(writer.snapshot(1))
         writer.write(100 + subtask)
     narrow = harness(0, 2).restore(merged(states))
-    assert {one.outcome for one in narrow.settled} == {CommitOutcome.COMMITTED}
+    assert {each.outcome for each in narrow.settled} == {CommitOutcome.COMMITTED}
     assert set(narrow.aborted) == {f"{topic_scope.prefix}-{subtask * 5 + 2}" for subtask in range(4)}
     assert topic_scope.open_transactions() == []
     assert sorted(topic_scope.numbers()) == [0, 1, 2, 3]
@@ -81,7 +81,7 @@ def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, topic_s
     left = topic_scope.open_transactions()
     assert len(left) == between
     started = harness(0, now, naming=naming).restore(state)
-    assert {one.outcome for one in started.settled} == {CommitOutcome.COMMITTED}
+    assert {each.outcome for each in started.settled} == {CommitOutcome.COMMITTED}
     assert sorted(started.aborted) == sorted(left)
     assert topic_scope.open_transactions() == []
     assert sorted(topic_scope.numbers()) == list(range(named))
@@ -138,7 +138,7 @@ def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
     ours = harness().open()
     assert ours.aborted == ()
     settled = other.notify(1)
-    assert [one.outcome for one in settled] == [CommitOutcome.COMMITTED], state
+    assert [each.outcome for each in settled] == [CommitOutcome.COMMITTED], state
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []
@@ -245,7 +245,7 @@ def test_A18_a_newer_epoch_under_a_committables_id_is_aborted(harness, topic_sco
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_committed(harness, topic_scope, flushed):
+def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted(harness, topic_scope, flushed):
     """Word for word: committed at checkpoint 1, used again at 3 and open, checkpoint 1 restored.
 
     Releases before ADR 28 kept their producers, so producer id and epoch are those of the committable: only the start
@@ -258,7 +258,7 @@ def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_com
     kept.produce(topic_scope.topic, "1")
     assert kept.flush(30) == 0
     found = topic_scope.client.describe([reused])[reused]
-    one = KafkaCommittable(
+    each = KafkaCommittable(
         transactional_id=reused, producer_id=found.producer_id, producer_epoch=found.producer_epoch,
         checkpoint_id=1, subtask=0, records=1, start_time_ms=found.start_time_ms,
     )  # fmt: skip
@@ -268,8 +268,8 @@ def test_A18_T15_a_later_transaction_of_the_same_producer_is_aborted_and_not_com
     if flushed:
         assert kept.flush(30) == 0
     topic_scope.await_written(2)
-    again = harness(pool_size=2).restore(State(checkpoint_id=1, pending=(one,), prefix=topic_scope.prefix))
-    assert [(one.outcome, one.answer) for one in again.settled] == [
+    again = harness(pool_size=2).restore(State(checkpoint_id=1, pending=(each,), prefix=topic_scope.prefix))
+    assert [(each.outcome, each.answer) for each in again.settled] == [
         (CommitOutcome.COMMITTED, EndTxnAnswer.LATER_TRANSACTION)
     ]
     assert again.aborted == (reused,)
@@ -282,9 +282,9 @@ def test_A18_a_document_of_a_previous_release_does_not_have_the_start(harness, t
     first = harness(pool_size=2).open()
     first.write(1)
     state = first.snapshot(1)
-    previous = replace(state, pending=tuple(replace(one, start_time_ms=0) for one in state.pending))
+    previous = replace(state, pending=tuple(replace(each, start_time_ms=0) for each in state.pending))
     second = harness(pool_size=2).restore(previous)
-    assert [(one.outcome, one.answer) for one in second.settled] == [(CommitOutcome.COMMITTED, EndTxnAnswer.NONE)]
+    assert [(each.outcome, each.answer) for each in second.settled] == [(CommitOutcome.COMMITTED, EndTxnAnswer.NONE)]
     assert topic_scope.numbers() == [1]
 
 
@@ -296,7 +296,7 @@ def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(
         state = writer.snapshot(label)
         writer.notify(label)
     writer.write(3)
-    named = {one.transactional_id for one in state.pending}
+    named = {each.transactional_id for each in state.pending}
     assert not named & set(topic_scope.open_transactions())
     writer.close()
 
@@ -359,8 +359,8 @@ def test_select_waits_for_what_is_ending_and_fences_idle_ids_only_on_a_first_sta
     assert (first.abort, first.idle, first.wait) == (("p-3",), ("p-2", "p-4"), ("p-0", "p-1"))
 
 
-def test_bounded_ids_with_a_hint_cover_previous_attempts_and_a_scale_out_without_checkpoint():
+def test_bounded_ids_with_a_hint_cover_previous_attempts_and_a_scale_out():
     numbers = [
-        number_of(one, "p") for one in bounded_ids("p", hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
+        number_of(each, "p") for each in bounded_ids("p", hint=TransactionalIdHint(4, 25), parallelism=4, pool_size=5)
     ]
     assert numbers == list(range(125))

@@ -49,14 +49,14 @@ def test_A01_A04_A12_rescaled_there_and_back_every_subtask_keeps_its_ids(writers
         attempt = writers(parallelism, state)
         if state is not None:
             previous = len(state.pending)
-            assert {one.outcome for one in attempt[0].settled} == {CommitOutcome.COMMITTED}
+            assert {each.outcome for each in attempt[0].settled} == {CommitOutcome.COMMITTED}
             slot = (state.checkpoint_id + 1) % 5
             assert sorted(attempt[0].aborted) == [
                 f"{topic_scope.prefix}-{subtask}.{slot}" for subtask in range(previous)
             ]
         assert topic_scope.open_transactions() == []
         state = leave(attempt, 10 * step)
-        assert [one.transactional_id for one in state.pending] == [
+        assert [each.transactional_id for each in state.pending] == [
             f"{topic_scope.prefix}-{subtask}.{state.checkpoint_id % 5}" for subtask in range(parallelism)
         ]
         expected += [10 * step + subtask for subtask in range(parallelism)]
@@ -74,13 +74,13 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, 
     for step, (naming, parallelism, pool) in enumerate([(before, 2, 5), (after, 2, 5), (after, 1, 2), (before, 2, 3)]):
         attempt = writers(parallelism, state, naming=naming, pool_size=pool)
         if state is not None:
-            assert {one.outcome for one in attempt[0].settled} == {CommitOutcome.COMMITTED}
+            assert {each.outcome for each in attempt[0].settled} == {CommitOutcome.COMMITTED}
             assert len(attempt[0].aborted) == len(state.pending)
         assert topic_scope.open_transactions() == []
         state = leave(attempt, 10 * step)
         assert all(
-            (subtask_slot_of(one.transactional_id, topic_scope.prefix) is None) == (naming is HINT)
-            for one in state.pending
+            (subtask_slot_of(each.transactional_id, topic_scope.prefix) is None) == (naming is HINT)
+            for each in state.pending
         )
         expected += [10 * step + subtask for subtask in range(parallelism)]
     writers(1, state)
@@ -146,26 +146,28 @@ def test_an_attempt_that_is_superseded_is_fenced_by_the_attempt_that_has_its_ids
     frozen.write(1)
     state = frozen.snapshot(1)
     (attempt,) = writers(1, state, pool_size=2)
-    assert [one.outcome for one in attempt.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in attempt.settled] == [CommitOutcome.COMMITTED]
     frozen.write(100)  # under p-0.0, where nothing was open when the new attempt started
     assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0.0"]
     attempt.write(2)
     with pytest.raises(TransactionFenced):
         frozen.snapshot(2)
     attempt.snapshot(2)
-    assert [one.outcome for one in attempt.notify(2)] == [CommitOutcome.COMMITTED]
-    assert [one.outcome for one in frozen.committer().commit(state.pending)] == [CommitOutcome.COMMITTED], "harmless"
+    assert [each.outcome for each in attempt.notify(2)] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in frozen.committer().commit(state.pending)] == [CommitOutcome.COMMITTED], "harmless"
     attempt.write(3)
     attempt.snapshot(3)
     again = frozen.committer().commit(state.pending)
-    assert [one.outcome for one in again] == [CommitOutcome.UNCERTAIN], "its triple has no meaning any more"
-    assert [one.outcome for one in attempt.notify(3)] == [CommitOutcome.COMMITTED], "and took nothing from the new life"
+    assert [each.outcome for each in again] == [CommitOutcome.UNCERTAIN], "its triple has no meaning any more"
+    assert [each.outcome for each in attempt.notify(3)] == [CommitOutcome.COMMITTED], (
+        "and took nothing from the new life"
+    )
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2, 3]
     assert topic_scope.open_transactions() == []
 
 
-def test_a_superseded_attempt_that_takes_an_id_over_costs_the_new_one_a_try_and_no_record(writers, topic_scope):
+def test_a_superseded_attempt_that_takes_an_id_over_costs_a_try_and_no_record(writers, topic_scope):
     """A retried task of the previous attempt opens a producer; the new attempt's pre-commit fails."""
     (frozen,) = writers(1)
     state = frozen.snapshot(1)
@@ -186,7 +188,7 @@ def test_a_superseded_attempt_that_takes_an_id_over_costs_the_new_one_a_try_and_
     assert topic_scope.open_transactions() == []
 
 
-def test_A18_a_newer_transaction_under_a_committables_id_is_aborted_and_not_committed(writers, topic_scope):
+def test_A18_a_newer_transaction_under_a_committables_id_is_aborted(writers, topic_scope):
     """The pool shrank, so the next checkpoint is on the slot that the document still names."""
     (previous,) = writers(1, State(checkpoint_id=6, prefix=topic_scope.prefix), pool_size=5)
     previous.write(1)
@@ -195,7 +197,7 @@ def test_A18_a_newer_transaction_under_a_committables_id_is_aborted_and_not_comm
     attempt.write(2)
     assert topic_scope.open_transactions() == [state.pending[0].transactional_id] == [f"{topic_scope.prefix}-0.2"]
     (back,) = writers(1, state, pool_size=3)
-    assert [one.outcome for one in back.settled] == [CommitOutcome.UNCERTAIN], "never COMMITTED by what came later"
+    assert [each.outcome for each in back.settled] == [CommitOutcome.UNCERTAIN], "never COMMITTED by what came later"
     assert back.aborted == (f"{topic_scope.prefix}-0.2",)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
@@ -210,7 +212,7 @@ def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
     for naming in TransactionNaming:
         ours = harness(naming=naming).open()
         assert ours.aborted == ()
-    assert [one.outcome for one in other.notify(1)] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in other.notify(1)] == [CommitOutcome.COMMITTED]
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
 
@@ -224,6 +226,6 @@ def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope):
         writer.notify(label)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2, 3, 4, 5]
-    assert [one.transactional_id for one in topic_scope.client.list_transactions(topic_scope.prefix)] == [
+    assert [each.transactional_id for each in topic_scope.client.list_transactions(topic_scope.prefix)] == [
         f"{topic_scope.prefix}-0.{slot}" for slot in range(3)
     ]

@@ -30,11 +30,11 @@ def test_A10_A11_without_state_a_subtask_owns_its_pool_of_the_whole(harness, top
     """Subtask 2 of 4 owns share 2 of 4, whether the state is absent or empty: its writers go round in it."""
     shares = []
     for subtask in range(4):
-        one, used = harness(subtask, 4).open(state), []
+        item, used = harness(subtask, 4).open(state), []
         for checkpoint in range(5):
-            one.write(subtask)
-            used += [number_of(each.transactional_id, topic_scope.prefix) for each in one.snapshot(checkpoint).pending]
-            one.notify(checkpoint)
+            item.write(subtask)
+            used += [number_of(each.transactional_id, topic_scope.prefix) for each in item.snapshot(checkpoint).pending]
+            item.notify(checkpoint)
         shares.append(used)
     assert sorted(shares[2]) == list(range(10, 15))
     assert sorted(number for share in shares for number in share) == list(range(20))
@@ -57,8 +57,8 @@ def test_A12_A13_scale_in_from_4_to_3_leaves_every_previous_id_to_a_subtask(harn
     state = merged(states)
     assert state.hint == TransactionalIdHint(4, 20)
     narrow = [harness(subtask, 3).restore(state) for subtask in range(3)]
-    assert {one.committable.subtask for one in narrow[0].settled} == {0, *survivors}
-    assert {one.outcome for one in narrow[0].settled} == {CommitOutcome.COMMITTED}
+    assert {each.committable.subtask for each in narrow[0].settled} == {0, *survivors}
+    assert {each.outcome for each in narrow[0].settled} == {CommitOutcome.COMMITTED}
     assert sorted(narrow[0].aborted) == sorted(f"{topic_scope.prefix}-{subtask * 5 + 2}" for subtask in range(4))
     narrow[2].write(7)
     written = narrow[2].snapshot(2)
@@ -150,15 +150,15 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(harness, 
     state = merged(states)
     options = {**renamed, "prefix": topic_scope.prefix + renamed.get("prefix", "")}
     attempt = harness(0, 3, **options).restore(state)
-    assert [one.outcome for one in attempt.settled] == [CommitOutcome.COMMITTED] * 2
+    assert [each.outcome for each in attempt.settled] == [CommitOutcome.COMMITTED] * 2
     assert set(attempt.aborted) == {f"{topic_scope.prefix}-2", f"{topic_scope.prefix}-7"}
     attempt.write(2)
     later = attempt.snapshot(2)
     attempt.write(200)
     back = harness(0, 1).restore(later)
-    assert [one.outcome for one in back.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in back.settled] == [CommitOutcome.COMMITTED]
     back.write(3)
-    used = [number_of(one.transactional_id, topic_scope.prefix) for one in back.snapshot(3).pending]
+    used = [number_of(each.transactional_id, topic_scope.prefix) for each in back.snapshot(3).pending]
     assert used >= [10], "never an id of the first life"
     back.notify(3)
     topic_scope.await_ended()

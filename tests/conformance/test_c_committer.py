@@ -67,7 +67,7 @@ def committer(coordinator, evidence=None, **options):
 
 
 def outcomes(settled):
-    return [one.outcome for one in settled]
+    return [each.outcome for each in settled]
 
 
 @pytest.mark.parametrize("answer", [EndTxnAnswer.CONCURRENT_TRANSACTIONS, EndTxnAnswer.OTHER_RETRIABLE])
@@ -86,8 +86,8 @@ def test_C01_only_the_unanswered_ones_are_asked_again():
     settled = subject.commit([committable(0), committable(1)])
     assert outcomes(settled) == [CommitOutcome.COMMITTED] * 2
     assert coordinator.ids_of("commit") == [["p-0", "p-1"], ["p-1"]]
-    assert [one.at_once for one in settled] == [True, False], "the first request for p-1 may still be under way"
-    assert all(one.at_once for one in subject.commit([committable(1)])), "of this call alone"
+    assert [each.at_once for each in settled] == [True, False], "the first request for p-1 may still be under way"
+    assert all(each.at_once for each in subject.commit([committable(1)])), "of this call alone"
 
 
 def test_C01_retries_end_with_the_deadline():
@@ -190,7 +190,7 @@ def test_C03_C07_without_evidence_the_coordinator_may_still_know(answer, found, 
     assert (settled.outcome, settled.answer) == (expected, answer)
 
 
-def test_C03_offsets_of_a_later_transaction_outweigh_the_abort_that_the_coordinator_reports():
+def test_C03_offsets_of_a_later_transaction_outweigh_a_reported_abort():
     """A document that was put back: its transaction was lost, and a later one has written its range."""
     coordinator = answering(
         {"p-0": description(TransactionState.COMPLETE_ABORT, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
@@ -218,7 +218,7 @@ def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_
     assert evidence.asked == []
 
 
-def test_C03_a_transaction_that_is_being_ended_is_asked_for_again_by_the_next_attempt():
+def test_C03_the_next_attempt_asks_again_for_a_transaction_that_is_being_ended():
     coordinator = answering(
         {"p-0": description(TransactionState.ONGOING, producer_epoch=1)}, p_0=[EndTxnAnswer.PRODUCER_FENCED]
     )
@@ -253,7 +253,7 @@ class Moving(FakeTransactionClient):
             self.know("p-0", self.following.pop(0))
 
 
-def test_success_of_a_broker_that_was_replaced_as_coordinator_is_not_believed_by_recovery():
+def test_recovery_does_not_believe_a_broker_that_was_replaced_as_coordinator():
     coordinator = Moving(BEHIND, description("Ongoing", start_time_ms=2000), p_0=[EndTxnAnswer.NONE])
     subject, _ = committer(coordinator, describer=coordinator, restored=True)
     assert outcomes(subject.commit([committable(start_time_ms=2000)])) == [CommitOutcome.COMMITTED]
@@ -325,7 +325,7 @@ def test_success_behind_a_lost_answer_is_looked_up(descriptions, requests):
     ],
     ids=["timed out", "taken over", "committed, then taken over"],
 )
-def test_success_behind_a_lost_answer_is_nothing_against_its_coordinators_description(found, marks, expected):
+def test_success_behind_a_lost_answer_does_not_outweigh_the_description(found, marks, expected):
     coordinator = Moving(BEHIND, found, p_0=[EndTxnAnswer.OTHER_RETRIABLE, EndTxnAnswer.NONE])
     subject, _ = committer(coordinator, FakeEvidence(marks), describer=coordinator)
     (settled,) = subject.commit([committable(start_time_ms=2000)])
@@ -350,7 +350,7 @@ def test_C06_the_hook_sees_each_single_commit():
     subject, _ = committer(coordinator)
     seen = []
     subject.commit(
-        [committable(0), committable(1)], after_each=lambda one: seen.append((one.subtask, len(coordinator.asked)))
+        [committable(0), committable(1)], after_each=lambda each: seen.append((each.subtask, len(coordinator.asked)))
     )
     assert seen == [(0, 1), (1, 2)]
     assert coordinator.ids_of("commit") == [["p-0"], ["p-1"]]
@@ -362,7 +362,7 @@ def test_C08_checkpoints_are_committed_in_their_order():
     given = [committable(0, checkpoint_id=2), committable(1, checkpoint_id=1), committable(2, checkpoint_id=2)]
     settled = subject.commit(given)
     assert coordinator.ids_of("commit") == [["p-1"], ["p-0", "p-2"]]
-    assert [one.committable for one in settled] == given, "answers come in the order of the question"
+    assert [each.committable for each in settled] == given, "answers come in the order of the question"
 
 
 def test_C08_a_later_checkpoint_waits_for_an_earlier_one():
@@ -423,7 +423,7 @@ def test_C03_superseded_before_its_commit_is_found_lost(harness, topic_scope, ra
 def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(harness, topic_scope, ranges, committed):
     """Earliest with a group of old: its offsets lie beyond the transaction's whether that was committed or not."""
     consumer = Consumer({"bootstrap.servers": topic_scope.bootstrap, "group.id": topic_scope.prefix})
-    ahead = [ClientPartition(*one.partition, 500) for one in ranges]
+    ahead = [ClientPartition(*each.partition, 500) for each in ranges]
     consumer.commit(offsets=ahead, asynchronous=False)
     consumer.close()
     first = harness(group_id=topic_scope.prefix).open()

@@ -42,7 +42,7 @@ def generator(subtask: int, parallelism: int, pool_size: int = 5, **more: int) -
 
 
 def ids(*ranges: range) -> list[str]:
-    return [f"p-{number}" for one in ranges for number in one]
+    return [f"p-{number}" for each in ranges for number in each]
 
 
 def attempt(
@@ -80,10 +80,10 @@ def complete(coordinator: CheckpointCoordinator, *subtasks: int) -> None:
     number = coordinator.document.checkpoint_id + 1
     committables = tuple(
         KafkaCommittable(
-            transactional_id=f"p-{one}", producer_id=one, producer_epoch=0,
-            checkpoint_id=number, subtask=one, records=1,
+            transactional_id=f"p-{each}", producer_id=each, producer_epoch=0,
+            checkpoint_id=number, subtask=each, records=1,
         )
-        for one in subtasks
+        for each in subtasks
     )  # fmt: skip
     coordinator.complete(
         PreCommitted(checkpoint_id=number, splits=(), aligned=False, committables=committables, records_out=1)
@@ -128,7 +128,7 @@ def test_H06_second_subtask_aborts_the_others():
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 7])
 def test_H08_abort_sets_cover_five_times_the_range_once(parallelism):
-    every = [one for subtask in range(parallelism) for one in generator(subtask, parallelism).ids_to_abort()]
+    every = [each for subtask in range(parallelism) for each in generator(subtask, parallelism).ids_to_abort()]
     assert len(every) == len(set(every)) == 25 * parallelism
     assert set(every) == set(ids(range(25 * parallelism)))
     assert list(bounded_ids("p", hint=FIRST_HINT, parallelism=parallelism, pool_size=5)) == ids(range(25 * parallelism))
@@ -147,12 +147,12 @@ def test_H09_ids_of_an_unknown_previous_attempt_are_fenced_before_writing(harnes
     previous.snapshot(0)
     previous.write(2)
     before = topic_scope.client.describe([f"{topic_scope.prefix}-6", f"{topic_scope.prefix}-7"])
-    assert [one.state.open for one in before.values()] == [True, True]
+    assert [each.state.open for each in before.values()] == [True, True]
     first = harness(0, 2).open()
     assert first.restored_hint == TransactionalIdHint(0, 0)
     assert set(first.aborted) == {f"{topic_scope.prefix}-6", f"{topic_scope.prefix}-7"}
     after = topic_scope.client.describe(before)
-    assert all(after[one].producer_epoch > before[one].producer_epoch for one in before), "fenced, not only aborted"
+    assert all(after[each].producer_epoch > before[each].producer_epoch for each in before), "fenced, not only aborted"
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == []
 
@@ -180,8 +180,8 @@ def test_H12_growing_moves_on_and_new_subtasks_never_get_old_ids():
     restored = TransactionalIdHint(2, 20)
     assert restored.advance(parallelism=3, pool_size=5) == TransactionalIdHint(3, 35)
     assert generator(2, 3).ids_to_use(next_free=restored.next_free_transactional_id) == ids(range(30, 35))
-    used = [one for subtask in range(3) for one in generator(subtask, 3).ids_to_use(next_free=20)]
-    assert min(int(one.removeprefix("p-")) for one in used) == 20
+    used = [each for subtask in range(3) for each in generator(subtask, 3).ids_to_use(next_free=20)]
+    assert min(int(each.removeprefix("p-")) for each in used) == 20
 
 
 def test_H12_shrinking_keeps_the_next_free_id():
@@ -197,11 +197,11 @@ def test_H14_two_hints_in_the_state_are_an_error():
     text = encode(
         CheckpointDocument(job_uid="uid", attempt=1, checkpoint_id=1, created_at="", parallelism=2, prefix="p")
     )
-    one = '"hint":{"lastParallelism":0,"nextFreeTransactionalId":0}'
-    assert one in text
+    each = '"hint":{"lastParallelism":0,"nextFreeTransactionalId":0}'
+    assert each in text
     body = json.loads(text)
     listed = json.dumps({**body, "hint": [body["hint"], {"lastParallelism": 2, "nextFreeTransactionalId": 10}]})
-    for two in (text.replace(one, f"{one},{one}"), listed):
+    for two in (text.replace(each, f"{each},{each}"), listed):
         store = MemoryStore(two)
         with pytest.raises(CheckpointCorrupt):
             attempt(store, number=2)
@@ -218,7 +218,7 @@ def test_H15_no_subtask_but_the_driver_writes_a_hint(subtask):
         assert written(store).hint == TransactionalIdHint(4, 20)
         body = json.loads(store.read().text)
         assert len(body["committables"]) == len(subtasks)
-        assert not any("hint" in one for one in body["committables"])
+        assert not any("hint" in each for each in body["committables"])
 
 
 @pytest.mark.parametrize("delivery_guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])

@@ -124,7 +124,7 @@ def test_P04_double_commit(pool, topic_scope):
 def test_P04_commit_while_the_first_one_is_still_writing_markers(pool, topic_scope):
     triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
     settled = [KafkaCommitter(topic_scope.client, None).commit([committable(triple)])[0] for _ in range(3)]
-    assert [one.outcome for one in settled] == [CommitOutcome.COMMITTED] * 3
+    assert [each.outcome for each in settled] == [CommitOutcome.COMMITTED] * 3
     topic_scope.await_ended()
     assert topic_scope.records() == [b"42"]
 
@@ -202,7 +202,7 @@ def test_P10_previous_epoch(pool, topic_scope):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_start_is_known_of_a_transaction_that_has_ended_until_the_next_producer_comes(pool, topic_scope, commit):
+def test_the_start_of_an_ended_transaction_is_known_until_the_next_producer(pool, topic_scope, commit):
     """What proves later how a transaction ended."""
 
     def described():
@@ -245,9 +245,9 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     found = end_txn(topic_scope.client, f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch, True)
     assert found is EndTxnAnswer.PRODUCER_FENCED
     triple = (f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch)
-    one = committable(triple, attempt=1, ranges=(split,) if proven else ())
+    each = committable(triple, attempt=1, ranges=(split,) if proven else ())
     evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
-    (settled,) = KafkaCommitter(topic_scope.client, evidence, job_uid=JOB_UID).commit([one])
+    (settled,) = KafkaCommitter(topic_scope.client, evidence, job_uid=JOB_UID).commit([each])
     assert settled.outcome is (CommitOutcome.LOST if proven else CommitOutcome.UNCERTAIN)
     assert settled.answer is EndTxnAnswer.PRODUCER_FENCED
     assert topic_scope.records() == []
@@ -271,7 +271,7 @@ def test_P12_end_txn_never_exceeds_version_4(pool, monkeypatch, topic_scope):
         topic_scope.await_ended()
         after = topic_scope.client.describe([f"{topic_scope.prefix}-0"])[f"{topic_scope.prefix}-0"]
         assert (after.producer_id, after.producer_epoch) == triple[1:], "version 5 would have bumped the epoch"
-    versions = [one.API_VERSION for one in sent if isinstance(one, EndTxnRequest)]
+    versions = [each.API_VERSION for each in sent if isinstance(each, EndTxnRequest)]
     assert len(versions) == 3
     assert max(versions) <= 4
     assert topic_scope.client._connection.offered_version(EndTxnRequest) >= 5, "the broker offers more"

@@ -39,9 +39,9 @@ def shares_of(splits: Iterable[KafkaPartitionSplit], parallelism: int) -> dict[i
 
 
 def test_S01_S34_three_readers_read_what_the_table_says(source_fixture: SourceFixture) -> None:
-    one = source_fixture.enumerator(subscriber=BOTH)
-    one.start(None)
-    splits = one.plan()
+    each = source_fixture.enumerator(subscriber=BOTH)
+    each.start(None)
+    splits = each.plan()
     assert shares_of(splits, 3) == {
         0: {"topic": {2, 5, 8}, "pattern-topic": {1, 4, 7}},
         1: {"topic": {0, 3, 6, 9}, "pattern-topic": {2, 5, 8}},
@@ -58,19 +58,19 @@ def test_S02_S04_without_an_interval_topics_are_looked_for_once(
 ) -> None:
     name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
     source_fixture.create(**{name: 2})
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
+    each = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
     assert view.listings == 0
-    one.start(None)
-    assert (view.listings, len(one.offsets)) == (1, 2)
+    each.start(None)
+    assert (view.listings, len(each.offsets)) == (1, 2)
     source_fixture.grow(name, 3)
     clock.now = 1e9
-    assert one.discover_if_due() is None
-    assert (view.listings, len(one.plan())) == (1, 2)
-    assert one.no_more_new_partition_splits
+    assert each.discover_if_due() is None
+    assert (view.listings, len(each.plan())) == (1, 2)
+    assert each.no_more_new_partition_splits
     # The next start is the one that finds the third partition, and reads it from its beginning.
     source_fixture.fill(name, 2, partition=2)
     again = source_fixture.enumerator(LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)))
-    again.start(dict(one.offsets))
+    again.start(dict(each.offsets))
     assert [(split.partition.partition, split.size) for split in again.plan()] == [(0, 0), (1, 0), (2, 2)]
 
 
@@ -79,24 +79,24 @@ def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(
 ) -> None:
     name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
     source_fixture.create(**{name: 1})
-    one = source_fixture.enumerator(
+    each = source_fixture.enumerator(
         LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)), view=view, interval=10, clock=clock
     )
-    one.start(None)
-    assert not one.no_more_new_partition_splits
+    each.start(None)
+    assert not each.no_more_new_partition_splits
     for number in (1, 2, 3):
         source_fixture.grow(name, number + 1)
         source_fixture.fill(name, 3, partition=number)
         listings = view.listings
         clock.now += 9.9
-        assert one.discover_if_due() is None
+        assert each.discover_if_due() is None
         assert view.listings == listings, "it is not time"
         clock.now += 0.1
         new = TopicPartition(name, number)
-        assert one.discover_if_due() == PartitionChange(frozenset({new}), frozenset())
+        assert each.discover_if_due() == PartitionChange(frozenset({new}), frozenset())
         assert view.listings == listings + 1
-        assert one.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
-        assert not one.no_more_new_partition_splits
+        assert each.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
+        assert not each.no_more_new_partition_splits
 
 
 def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(
@@ -105,26 +105,26 @@ def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(
     word, clock = unique[-8:], FakeClock()
     first, second, other = f"{word}-a", f"{word}-b", f"other-{word}"
     source_fixture.create(**{first: 1})
-    one = source_fixture.enumerator(
+    each = source_fixture.enumerator(
         LatestOffsetsInitializer(),
         subscriber=TopicPatternSubscriber(TopicPattern(f"{word}-.")),
         interval=10,
         clock=clock,
     )
-    one.start(None)
+    each.start(None)
     source_fixture.create(**{second: 2, other: 1})
     source_fixture.fill(second, 3, partition=1)
     clock.now = 10.0
-    assert one.discover_if_due() == PartitionChange(frozenset(source_fixture.partitions(second, (0, 1))), frozenset())
-    assert [split.size for split in one.plan()] == [0, 0, 3], "from its beginning, whatever the startup"
+    assert each.discover_if_due() == PartitionChange(frozenset(source_fixture.partitions(second, (0, 1))), frozenset())
+    assert [split.size for split in each.plan()] == [0, 0, 3], "from its beginning, whatever the startup"
 
 
 def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_fixture: SourceFixture) -> None:
-    one = source_fixture.enumerator(subscriber=BOTH)
-    assert shares_of(one.plan(), 2) == {}, "both subtasks are there, and nothing is discovered"
-    one.start(None)
+    each = source_fixture.enumerator(subscriber=BOTH)
+    assert shares_of(each.plan(), 2) == {}, "both subtasks are there, and nothing is discovered"
+    each.start(None)
     odd, even = {1, 3, 5, 7, 9}, {0, 2, 4, 6, 8}
-    assert shares_of(one.plan(), 2) == {
+    assert shares_of(each.plan(), 2) == {
         0: {"topic": odd, "pattern-topic": even},
         1: {"topic": even, "pattern-topic": odd},
     }
@@ -133,40 +133,40 @@ def test_S06_a_discovery_gives_every_subtask_its_share_at_once(source_fixture: S
 def test_S08_what_is_restored_without_an_offset_is_placed_once_at_a_real_one(source_fixture: SourceFixture) -> None:
     """shouldLazilyInitializeSplitOffsetsOnMigration: Flink's state may name splits that were never read, by markers. A
     document has only offsets. What it does not have is placed when the job starts, at the first record that is left."""
-    read = {one: one.partition + 1 for one in source_fixture.partitions("topic", range(0, PARTITIONS, 2))}
-    one = source_fixture.enumerator(LatestOffsetsInitializer())
-    one.start(read)
+    read = {each: each.partition + 1 for each in source_fixture.partitions("topic", range(0, PARTITIONS, 2))}
+    each = source_fixture.enumerator(LatestOffsetsInitializer())
+    each.start(read)
     unread = {two: two.partition for two in source_fixture.partitions("topic", range(1, PARTITIONS, 2))}
-    assert one.offsets == {**unread, **read}
-    assert {split.partition: split.start for split in one.unplanned()} == one.offsets, "as the document has them"
+    assert each.offsets == {**unread, **read}
+    assert {split.partition: split.start for split in each.unplanned()} == each.offsets, "as the document has them"
     again = source_fixture.enumerator(LatestOffsetsInitializer())
-    again.start(dict(one.offsets))
-    assert again.offsets == one.offsets, "a second restart places nothing"
+    again.start(dict(each.offsets))
+    assert again.offsets == each.offsets, "a second restart places nothing"
 
 
 def test_S10_what_a_subtask_has_read_is_not_given_again(source_fixture: SourceFixture) -> None:
-    read = {one: RECORDS for one in source_fixture.partitions("topic", (1, 3, 5, 7, 9))}
-    begun = {one: one.partition for one in source_fixture.partitions("topic", (0, 2, 4, 6, 8))}
-    one = source_fixture.enumerator()
-    one.start({**read, **begun})
-    assert shares_of(one.plan(), 2) == {1: {"topic": {0, 2, 4, 6, 8}}}
+    read = {each: RECORDS for each in source_fixture.partitions("topic", (1, 3, 5, 7, 9))}
+    begun = {each: each.partition for each in source_fixture.partitions("topic", (0, 2, 4, 6, 8))}
+    each = source_fixture.enumerator()
+    each.start({**read, **begun})
+    assert shares_of(each.plan(), 2) == {1: {"topic": {0, 2, 4, 6, 8}}}
     assert source_fixture.warnings == []
 
 
 def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: SourceFixture) -> None:
-    one = source_fixture.enumerator(max_rate=1)
-    assert (dict(one.offsets), one.unplanned()) == ({}, ()), "before the discovery"
-    one.start(None)
+    each = source_fixture.enumerator(max_rate=1)
+    assert (dict(each.offsets), each.unplanned()) == ({}, ()), "before the discovery"
+    each.start(None)
     begun = {partition: partition.partition for partition in source_fixture.partitions("topic")}
-    assert one.offsets == begun, "after it; the starts are written down before anything is read"
-    assert all(split.size == 0 for split in one.unplanned())
-    splits = one.plan()
-    assert one.offsets == begun, "planned, not completed"
-    one.complete(splits)
-    assert one.offsets == {partition: start + 1 for partition, start in begun.items()}, "partly read"
-    while any((one.pending or {}).values()):
-        one.complete(one.plan())
-    assert one.offsets == dict.fromkeys(begun, RECORDS), "all"
+    assert each.offsets == begun, "after it; the starts are written down before anything is read"
+    assert all(split.size == 0 for split in each.unplanned())
+    splits = each.plan()
+    assert each.offsets == begun, "planned, not completed"
+    each.complete(splits)
+    assert each.offsets == {partition: start + 1 for partition, start in begun.items()}, "partly read"
+    while any((each.pending or {}).values()):
+        each.complete(each.plan())
+    assert each.offsets == dict.fromkeys(begun, RECORDS), "all"
 
 
 def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
@@ -177,20 +177,20 @@ def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
     source_fixture.create(**dict.fromkeys(old, 10))
     for topic in old:
         source_fixture.fill(topic, 1)
-    one = source_fixture.enumerator(
+    each = source_fixture.enumerator(
         subscriber=TopicListSubscriber((*old, new)), interval=1, clock=clock, deleted=OnTopicDeleted.IGNORE
     )
-    one.start({partition: 0 for topic in old for partition in source_fixture.partitions(topic)})
-    assert len(one.offsets) == 20
+    each.start({partition: 0 for topic in old for partition in source_fixture.partitions(topic)})
+    assert len(each.offsets) == 20
     source_fixture.delete(*old)
     source_fixture.create(**{new: 1})
     source_fixture.fill(new, 3)
     clock.now = 1.0
-    change = one.discover_if_due()
+    change = each.discover_if_due()
     assert change is not None
     assert change.new == {TopicPartition(new, 0)}
     assert change.removed == {partition for topic in old for partition in source_fixture.partitions(topic)}
-    assert [(str(split.partition), split.start, split.stop) for split in one.plan()] == [(f"{new}-0", 0, 3)]
+    assert [(str(split.partition), split.start, split.stop) for split in each.plan()] == [(f"{new}-0", 0, 3)]
     assert [reason for reason, _ in source_fixture.warnings] == ["PartitionRemoved", "PartitionAdded"]
 
 
@@ -202,17 +202,17 @@ def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
     source_fixture.create(**{name: partitions})
     for number in range(partitions):
         source_fixture.fill(name, 1, partition=number)
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
-    one.start(None)
-    shares = shares_of(one.plan(), parallelism)
+    item = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
+    item.start(None)
+    shares = shares_of(item.plan(), parallelism)
     counts = [len(shares.get(subtask, {}).get(name, ())) for subtask in range(parallelism)]
     assert (set(counts), sum(counts)) == (each, partitions)
     for now in (1.0, 2.0):
         clock.now = now
-        assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+        assert item.discover_if_due() == PartitionChange(frozenset(), frozenset())
 
 
-def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_keep_a_job_from_its_end(
+def test_S36_idle_readers_and_empty_partitions_do_not_keep_a_job_from_its_end(
     source_fixture: SourceFixture, unique: str
 ) -> None:
     empty, mostly = f"empty-{unique[-8:]}", f"mostly-{unique[-8:]}"
@@ -221,31 +221,31 @@ def test_S36_readers_without_a_partition_and_partitions_without_a_record_do_not_
     nothing = source_fixture.enumerator(subscriber=TopicListSubscriber((empty,)), stopping=LatestOffsetsInitializer())
     nothing.start(None)
     assert nothing.finished, "an empty topic"
-    one = source_fixture.enumerator(
+    each = source_fixture.enumerator(
         subscriber=TopicListSubscriber((empty, mostly)), stopping=LatestOffsetsInitializer()
     )
-    one.start(None)
-    splits = one.plan()
+    each.start(None)
+    splits = each.plan()
     assert [sum(split.size for split in mine) for mine in splits_by_subtask(splits, 16).values()] == [5]
-    assert not one.finished
-    one.complete(splits)
-    assert one.finished
+    assert not each.finished
+    each.complete(splits)
+    assert each.finished
 
 
 def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: SourceFixture) -> None:
     """Lags of 10, 9 … 1; a fifth of each is 2, 1.8 … 0.2: each gets one, and what is left goes to the largest."""
-    one = source_fixture.enumerator(max_offsets=11)
-    one.start(None)
-    first = one.plan()
+    each = source_fixture.enumerator(max_offsets=11)
+    each.start(None)
+    first = each.plan()
     assert [split.size for split in first] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
-    one.complete(first)
+    each.complete(first)
     read = [sum(split.size for split in first)]
-    while any((one.pending or {}).values()):
-        splits = one.plan()
+    while any((each.pending or {}).values()):
+        splits = each.plan()
         read.append(sum(split.size for split in splits))
-        one.complete(splits)
+        each.complete(splits)
     assert read == [11] * math.ceil(sum(LAGS.values()) / 11)
-    assert set(one.offsets.values()) == {RECORDS}
+    assert set(each.offsets.values()) == {RECORDS}
 
 
 @pytest.mark.parametrize("policy", OnDataLoss)
@@ -255,20 +255,20 @@ def test_S40_a_topic_recreated_with_fewer_records(
     name = f"recreated-{unique[-8:]}"
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 500)
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
-    one.start(None)
-    one.complete(one.plan())
-    assert one.offsets == {TopicPartition(name, 0): 500}
+    each = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=policy)
+    each.start(None)
+    each.complete(each.plan())
+    assert each.offsets == {TopicPartition(name, 0): 500}
     source_fixture.delete(name)
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 300)
     if policy is OnDataLoss.FAIL:
         with pytest.raises(TopicRecreated, match="offset was changed from 500 to 300") as caught:
-            one.plan()
+            each.plan()
         assert caught.value.fatal
         assert f"{name}-0" in caught.value.message
     else:
-        assert [(split.start, split.stop) for split in one.plan()] == [(0, 300)]
+        assert [(split.start, split.stop) for split in each.plan()] == [(0, 300)]
         assert [reason for reason, _ in source_fixture.warnings] == ["TopicRecreated"]
 
 
@@ -278,19 +278,19 @@ def test_S40_retention_between_a_plan_and_its_read_heals_at_the_next_attempt(
     name = f"short-{unique[-8:]}"
     source_fixture.create(**{name: 1})
     source_fixture.fill(name, 10)
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
-    one.start(None)
-    splits = one.plan()
+    each = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
+    each.start(None)
+    splits = each.plan()
     source_fixture.cut(name, 6)
     reader = open_consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
     with pytest.raises(OffsetsWentBackwards, match=name) as caught:
         list(reader.read(splits, stall_timeout=20))
     assert caught.value.fatal
-    error = one.explain(caught.value)
+    error = each.explain(caught.value)
     assert not error.fatal
     assert error.message == f"{name}-0: records from offset 0 on are gone, the log begins at 6"
     again = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), lost=OnDataLoss.SKIP_TO_AVAILABLE)
-    again.start(dict(one.offsets))
+    again.start(dict(each.offsets))
     assert [reason for reason, _ in source_fixture.warnings] == ["OffsetsSkipped"]
     assert sum(batch.num_rows for batch in reader.read(again.plan(), stall_timeout=20)) == 4
     # Overtaken again while it runs: the same attempt continues.
@@ -305,17 +305,17 @@ def test_S33_what_is_found_while_a_topic_grows_is_shared_evenly_and_found_once(
     """testGrowingPartitions: 7 partitions, then 11, over three subtasks."""
     name, clock = f"grows-{unique[-8:]}", FakeClock()
     source_fixture.create(**{name: 7})
-    one = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
-    one.start(None)
-    before = {split.partition: split.owner(3) for split in one.unplanned()}
+    each = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=10, clock=clock)
+    each.start(None)
+    before = {split.partition: split.owner(3) for split in each.unplanned()}
     assert sorted(list(before.values()).count(subtask) for subtask in range(3)) == [2, 2, 3]
     source_fixture.grow(name, 11)
     clock.now = 10.0
-    found = one.discover_if_due()
+    found = each.discover_if_due()
     assert found is not None
     assert found.new == frozenset(source_fixture.partitions(name, range(7, 11)))
-    after = {split.partition: split.owner(3) for split in one.unplanned()}
+    after = {split.partition: split.owner(3) for split in each.unplanned()}
     assert sorted(list(after.values()).count(subtask) for subtask in range(3)) == [3, 4, 4]
     assert before.items() <= after.items(), "nothing moves to another subtask"
     clock.now = 20.0
-    assert one.discover_if_due() == PartitionChange(frozenset(), frozenset())
+    assert each.discover_if_due() == PartitionChange(frozenset(), frozenset())

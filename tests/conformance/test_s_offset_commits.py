@@ -46,8 +46,8 @@ def jobs() -> Iterator[Jobs]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for each in made:
+        each.close()
 
 
 def test_S37_the_groups_offset_is_the_checkpoints_next_offset(
@@ -169,8 +169,8 @@ def test_S37_offsets_of_a_topic_that_is_gone_are_given_up(
     jobs: Jobs, broker: str, make_topic: Callable[..., str], unique: str
 ) -> None:
     kept, gone = TopicPartition(make_topic(), 0), TopicPartition(make_topic(), 0)
-    for one in (kept, gone):
-        fill(broker, one, 5)
+    for each in (kept, gone):
+        fill(broker, each, 5)
     job = jobs(broker, [kept.topic, gone.topic], unique)
     job.start()
     splits = job.plan()

@@ -44,7 +44,7 @@ def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, topic_sco
         snapshot_and_write()
     assert caught.value.reason == "ProducersPoolEmpty"
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [42]
     second.close()
@@ -83,13 +83,13 @@ def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     first.snapshot(2)
     first.write(45)
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED] * 2
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED] * 2
     second.write(46)
     second.snapshot(3)
     second.write(47)
     # Neither attempt has completed a checkpoint behind the restored one: nothing of theirs may be seen.
     third = harness().restore(state)
-    assert [one.outcome for one in third.settled] == [CommitOutcome.COMMITTED] * 2, (
+    assert [each.outcome for each in third.settled] == [CommitOutcome.COMMITTED] * 2, (
         "again, and nothing is written twice"
     )
     assert topic_scope.open_transactions() == []
@@ -130,14 +130,14 @@ def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, topic_scope):
     state, number = None, 0
     for parallelism in (4, 2, 3, 1):
         writers = [harness(subtask, parallelism).open(state) for subtask in range(parallelism)]
-        assert all(one.outcome is CommitOutcome.COMMITTED for one in writers[0].settled)
+        assert all(item.outcome is CommitOutcome.COMMITTED for item in writers[0].settled)
         states = []
         for writer in writers:
             writer.write(number)
             number += 1
             states.append(writer.snapshot(0))
             writer.write(1000 + number)  # of a checkpoint that is never completed
-        used = [one.transactional_id for each in states for one in each.pending]
+        used = [item.transactional_id for each in states for item in each.pending]
         assert len(set(used)) == parallelism, "no id is of two subtasks"
         state = merged(states)
     last = harness(0, 1).restore(state)
@@ -157,9 +157,9 @@ def test_T07_recover_a_committed_transaction(harness, topic_scope):
     first.write(44)
     first.close()
     second = harness().restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     again = second.committer().commit(state.pending)
-    assert [one.outcome for one in again] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in again] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [42]
 
@@ -209,7 +209,7 @@ def test_T10_migrate_from_exactly_once_to_at_least_once(harness, topic_scope):
     state = first.snapshot(1)
     first.write(44)
     second = harness(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     assert len(second.aborted) == 1, "44 is in no checkpoint"
     second.write(45)
     assert second.snapshot(2).pending == ()
@@ -266,7 +266,7 @@ def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, topic
     with pytest.raises(ProducersPoolEmpty):
         first.write(44)
     second = harness(pool_size=2).restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [42]
 
@@ -282,7 +282,7 @@ def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_sett
     assert len(ids) == 2
     first.write(99)
     second = harness(pool_size=2).restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
 
@@ -295,7 +295,7 @@ def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, topic_s
         states.append(writer.snapshot(0))
         writer.write(100 + subtask)
     only = harness(0, 1).restore(merged(states))
-    assert [one.outcome for one in only.settled] == [CommitOutcome.COMMITTED] * 3
+    assert [each.outcome for each in only.settled] == [CommitOutcome.COMMITTED] * 3
     topic_scope.await_ended()
     assert sorted(topic_scope.numbers()) == [0, 1, 2]
     assert topic_scope.open_transactions() == []

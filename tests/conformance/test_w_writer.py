@@ -54,7 +54,7 @@ def test_W02_precommitted_transactions_of_the_restored_checkpoint_are_kept(harne
         states[label] = writer.snapshot(label)
     assert len(topic_scope.open_transactions()) == 3
     again = harness().restore(states[restored])
-    assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED] * restored
+    assert [each.outcome for each in again.settled] == [CommitOutcome.COMMITTED] * restored
     assert len(again.aborted) == 3 - restored
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == list(range(1, restored + 1))
@@ -69,8 +69,8 @@ def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(ha
         committables.append(writer.snapshot(label).pending[-1])
         assert writer.pool.live == 0
         writer.notify(label)
-    assert len({one.transactional_id for one in committables}) == 2
-    assert len({(one.transactional_id, one.producer_id, one.producer_epoch) for one in committables}) == 6
+    assert len({each.transactional_id for each in committables}) == 2
+    assert len({(each.transactional_id, each.producer_id, each.producer_epoch) for each in committables}) == 6
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
 
@@ -115,7 +115,7 @@ def test_W06_abort_on_close(harness, topic_scope):
     state = second.snapshot(1)
     second.kill()
     settled = harness().restore(state).settled
-    assert [one.outcome for one in settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in settled] == [CommitOutcome.COMMITTED]
     assert topic_scope.numbers() == [2]
 
 
@@ -151,7 +151,7 @@ def test_W07_ids_that_the_committer_still_has_are_skipped(harness, topic_scope):
     for label in (1, 2):
         previous.write(label)
         state = previous.snapshot(label)
-    held = {one.transactional_id for one in state.pending}
+    held = {each.transactional_id for each in state.pending}
     previous.write(3)
     taken = previous.snapshot(3).pending[-1].transactional_id
     assert taken not in held, "of one attempt"
@@ -249,12 +249,12 @@ def test_W14_checkpoints_without_records_leave_a_gap_that_hides_nothing(harness,
         writer.notify(label)
     writer.write(6)
     last, following = f"{topic_scope.prefix}-3", f"{topic_scope.prefix}-6"
-    assert [one.transactional_id for one in topic_scope.client.list_transactions(topic_scope.prefix)] == [
+    assert [each.transactional_id for each in topic_scope.client.list_transactions(topic_scope.prefix)] == [
         last,
         following,
     ]
     walked = list(bounded_ids(topic_scope.prefix, hint=state.hint, parallelism=1, pool_size=7))
-    assert [one for one in walked if one in topic_scope.client.describe(walked)] == [last, following]
+    assert [each for each in walked if each in topic_scope.client.describe(walked)] == [last, following]
     assert harness(pool_size=7).restore(state).aborted == (following,)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [3]
@@ -307,7 +307,7 @@ def test_a_zombie_task_cannot_add_to_what_its_retry_wrote(harness, topic_scope):
     zombie.write(3)
     with pytest.raises(TransactionFenced):
         zombie.snapshot(1)
-    assert [one.transactional_id for one in state.pending] == [transactional_id]
+    assert [each.transactional_id for each in state.pending] == [transactional_id]
     retry.notify(1)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [2]

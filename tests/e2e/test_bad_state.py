@@ -51,7 +51,7 @@ def test_truncated_state_stops_the_job(suspended: ClusterJob) -> None:
     assert condition["status"] == "False"
     assert condition_of(status, "Ready")["status"] == "False"
     assert condition["message"]
-    assert any(one["reason"] == "StateCorrupt" and one["type"] == "Warning" for one in cluster_job.job.events())
+    assert any(each["reason"] == "StateCorrupt" and each["type"] == "Warning" for each in cluster_job.job.events())
     assert cluster_job.state_text() == bad, "nobody writes into a state that nobody understands"
     assert cluster_job.committed_offsets() == offsets
     assert cluster_job.job.attempt <= before + 1, "no crash loop"
@@ -80,7 +80,7 @@ def test_a_state_config_map_of_somebody_else_is_not_taken_over(make_cluster_job:
         "StateForeign", lambda status: condition_of(status, "StateValid").get("status") == "False"
     )
     assert condition_of(status, "StateValid")["reason"] == "StateForeign"
-    assert any(one["reason"] == "StateForeign" for one in cluster_job.job.events())
+    assert any(each["reason"] == "StateForeign" for each in cluster_job.job.events())
     found = cluster_job.kubectl.get("configmap", STATE)
     assert found is not None
     assert found["data"] == {"theirs": "precious"}

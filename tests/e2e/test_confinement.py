@@ -39,7 +39,7 @@ def test_a_running_driver_is_confined(cluster_job: ClusterJob) -> None:
 def test_every_namespace_admits_restricted_pods_only(cluster_job: ClusterJob) -> None:
     """Those of the other tests are made by the same function; Kubernetes' own have no operator and no job."""
     there = cluster_job.kubectl.list("namespaces")
-    active = [one["metadata"]["name"] for one in there if one["status"]["phase"] == "Active"]
+    active = [each["metadata"]["name"] for each in there if each["status"]["phase"] == "Active"]
     ours = [name for name in active if name != "default" and not name.startswith("kube-")]
     assert {cluster_job.namespace, installation.NAMESPACE} <= set(ours)
     for name in ours:

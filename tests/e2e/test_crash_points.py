@@ -46,8 +46,8 @@ def test_driver_killed_at_each_point_in_turn(make_cluster_job: MakeClusterJob) -
     assert job.failures == [(attempt, "DriverKilled") for attempt in finals]
     assert status["lastFailure"]["fatal"] is False
     history = job.state.history
-    written = {attempt: [one for one in history if one.attempt == attempt] for attempt in (*finals, len(STEPS) + 1)}
-    assert {attempt: max(one.checkpoint for one in written[attempt]) for attempt in finals} == finals
+    written = {attempt: [each for each in history if each.attempt == attempt] for attempt in (*finals, len(STEPS) + 1)}
+    assert {attempt: max(each.checkpoint for each in written[attempt]) for attempt in finals} == finals
     for attempt, step in enumerate(STEPS, 1):
         if not is_written(step):
             aborted = written[attempt + 1][-1].aborted - written[attempt][-1].aborted

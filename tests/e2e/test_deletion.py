@@ -84,6 +84,6 @@ def test_a_job_that_is_deleted_in_backoff_leaves_nothing_open(
     assert len(found) == FINAL[step] * PER_CHECKPOINT
     verdict = cluster_job.judge()
     assert (verdict.duplicates, verdict.wrong) == (0, 0), verdict.explain()
-    reasons = [one["reason"] for one in cluster_job.kubectl.list("events")]
+    reasons = [each["reason"] for each in cluster_job.kubectl.list("events")]
     assert "TransactionsSettled" in reasons
     assert "TransactionsLeftOpen" not in reasons

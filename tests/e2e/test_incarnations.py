@@ -60,12 +60,12 @@ class Site:
     def hold(self) -> None:
         """Runs a pod with the ConfigMaps and Secrets of the driver's volumes."""
         driver = self.place.kubectl.get("pod", names.driver_pod(NAME, self.place.job.attempt)) or {}
-        volumes = [one for one in driver["spec"]["volumes"] if one["name"] in {"job", "spark-secret"}]
+        volumes = [each for each in driver["spec"]["volumes"] if each["name"] in {"job", "spark-secret"}]
         security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
         container = {
             "name": "holder", "image": IMAGE_OF["operator"], "command": ["sleep", "infinity"],
             "securityContext": security,
-            "volumeMounts": [{"name": one["name"], "mountPath": f"/held/{one['name']}"} for one in volumes],
+            "volumeMounts": [{"name": each["name"], "mountPath": f"/held/{each['name']}"} for each in volumes],
         }  # fmt: skip
         user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
         spec = {

@@ -71,7 +71,7 @@ def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
     # The driver looks for open transactions every ten seconds, and none is known before its first look.
     cluster_job.job.wait(
         "every condition",
-        lambda status: {one["type"]: one["status"] for one in status.get("conditions", ())} == healthy,
+        lambda status: {each["type"]: each["status"] for each in status.get("conditions", ())} == healthy,
     )
     assert cluster_job.kubectl.run("get", "ksj", NAME, "--output=jsonpath={.status.parallelism}") == "2"
     described = cluster_job.kubectl.run("describe", "ksj", NAME)
@@ -123,7 +123,7 @@ def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployme
             lambda found: any(
                 name not in previous
                 and any(
-                    one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
+                    each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", [])
                 )
                 for name, pod in found.items()
             ),
@@ -160,5 +160,5 @@ def test_delete_leaves_nothing_behind(cluster_job: ClusterJob) -> None:
     for kind in ("configmaps", "secrets"):
         with Watch(cluster_job.kubectl, kind, f"--selector={names.LABEL_JOB}={NAME}") as watch:
             watch.wait(f"no object of {kind} is left", lambda found: not found)
-    left = [one["metadata"]["name"] for one in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
+    left = [each["metadata"]["name"] for each in cluster_job.kubectl.list(owned, f"{names.LABEL_JOB}={NAME}")]
     assert left == []

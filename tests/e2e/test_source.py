@@ -88,7 +88,7 @@ def test_a_job_goes_back_to_a_named_earlier_checkpoint(cluster_job: ClusterJob) 
     cluster_job.job.wait_ready(attempt_above=before)
     cluster_job.job.kill_driver()
     cluster_job.job.wait_ready(attempt_above=before + 1)
-    (event,) = [one for one in cluster_job.job.events() if one["reason"] == "RestoredFromCheckpoint"]
+    (event,) = [each for each in cluster_job.job.events() if each["reason"] == "RestoredFromCheckpoint"]
     assert str(named.checkpoint_id) in event["message"]
     records = cluster_job.load(BATCH)
     cluster_job.job.wait_read(records + again)

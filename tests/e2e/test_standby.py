@@ -21,7 +21,7 @@ def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
     return cluster_job
 
 
-def test_the_standby_takes_the_place_of_a_frozen_driver_which_is_harmless_when_it_thaws(
+def test_the_standby_follows_a_frozen_driver_which_is_harmless_when_it_thaws(
     cluster_job: ClusterJob,
 ) -> None:
     before = cluster_job.job.attempt
@@ -47,7 +47,7 @@ def test_a_rescale_goes_to_an_attempt_that_is_prepared(cluster_job: ClusterJob) 
     assert cluster_job.job.status["parallelism"] == 3
     records = cluster_job.load(BATCH)
     cluster_job.assert_exactly_once(records)
-    reasons = {one["reason"] for one in cluster_job.job.events()}
+    reasons = {each["reason"] for each in cluster_job.job.events()}
     assert {"SuccessorStarted", "RescaleStarted", "TurnGiven", "Rescaled"} <= reasons
 
 

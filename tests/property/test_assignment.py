@@ -40,8 +40,8 @@ def test_S34_the_pieces_of_a_split_follow_each_other_and_cover_it(given_splits, 
         if split.size:
             found = sorted(pieces[split.partition])
             assert (found[0].start, found[-1].stop) == (split.start, split.stop)
-            assert all(one.stop == other.start for one, other in itertools.pairwise(found))
-            assert max(one.size for one in found) - min(one.size for one in found) <= 1
+            assert all(each.stop == other.start for each, other in itertools.pairwise(found))
+            assert max(each.size for each in found) - min(each.size for each in found) <= 1
             assert len(found) == min(parallelism, -(-split.size // limit))
     assert is_cut == any(len(found) > 1 for found in pieces.values())
 
@@ -54,8 +54,8 @@ def test_what_is_cut_goes_where_there_is_least_to_do(given_splits, parallelism, 
     groups, is_cut = assign(given_splits, parallelism, limit)
     if not is_cut:
         return
-    whole = loads(splits_by_subtask((one for one in given_splits if one.size <= limit), parallelism))
-    big = [one.size for one in given_splits if one.size > limit]
+    whole = loads(splits_by_subtask((each for each in given_splits if each.size <= limit), parallelism))
+    big = [each.size for each in given_splits if each.size > limit]
     largest = max(-(-size // min(parallelism, -(-size // limit))) for size in big)
     found = loads(groups)
     # The pieces of one split may differ by one record.

@@ -31,8 +31,8 @@ def documents(draw):
     partitions = draw(st.lists(st.tuples(words, st.integers(0, 99)), unique=True, max_size=8))
     splits = tuple(
         sorted(
-            KafkaPartitionSplit(TopicPartition(*one), start, start + draw(small))
-            for one in partitions
+            KafkaPartitionSplit(TopicPartition(*each), start, start + draw(small))
+            for each in partitions
             for start in [draw(small)]
         )
     )

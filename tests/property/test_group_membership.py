@@ -23,8 +23,8 @@ def steps(kinds: tuple[str, ...]) -> st.SearchStrategy[list[tuple[str, int]]]:
 def step(group: FakeGroup, kind: str, which: int) -> None:
     """One thing that an engine, a member's thread or the coordinator does; nothing where nobody is there for it."""
     if kind == "produce":
-        one = TopicPartition(TOPIC, which)
-        group.cluster.ends[one] += 2
+        each = TopicPartition(TOPIC, which)
+        group.cluster.ends[each] += 2
     elif kind == "join" and len(group.members) < 4:
         group.join(FakeMember(group, restored={}))
     elif kind == "join late" and len(group.members) < 4:
@@ -43,8 +43,8 @@ def step(group: FakeGroup, kind: str, which: int) -> None:
 
 
 def check(group: FakeGroup) -> None:
-    for one, offset in group.cluster.commits.items():
-        assert all(group.read[(one, number)] for number in range(offset)), f"{one} is committed to {offset}, unread"
+    for each, offset in group.cluster.commits.items():
+        assert all(group.read[(each, number)] for number in range(offset)), f"{each} is committed to {offset}, unread"
     if not group.repeats_allowed:
         assert max(group.read.values(), default=1) == 1, "a record was read twice, and nobody lost a partition"
 
@@ -65,8 +65,8 @@ def run(cooperative: bool, todo: list[tuple[str, int]]) -> FakeGroup:
             member.begin()
             member.finish()
             member.commit()
-    assert {one for one, times in group.read.items() if times} == {
-        (one, offset) for one, end in group.cluster.ends.items() for offset in range(end)
+    assert {each for each, times in group.read.items() if times} == {
+        (each, offset) for each, end in group.cluster.ends.items() for offset in range(end)
     }
     check(group)
     return group

@@ -33,17 +33,17 @@ def generators(parallelism: int, pool_size: int) -> list[TransactionalIdGenerato
 
 @given(st.integers(1, 60), st.integers(1, 10))
 def test_H08_abort_sets_are_disjoint_and_cover_the_range(parallelism, pool_size):
-    every = [one for generator in generators(parallelism, pool_size) for one in generator.ids_to_abort()]
+    every = [each for generator in generators(parallelism, pool_size) for each in generator.ids_to_abort()]
     assert len(every) == len(set(every))
-    assert {number_of(one, PREFIX) for one in every} == set(range(5 * pool_size * parallelism))
+    assert {number_of(each, PREFIX) for each in every} == set(range(5 * pool_size * parallelism))
 
 
 @given(st.integers(1, 60), st.integers(1, 10), st.integers(0, 10**6))
 def test_H04_use_sets_are_disjoint_and_adjacent(parallelism, pool_size, next_free):
     every = [
-        one for generator in generators(parallelism, pool_size) for one in generator.ids_to_use(next_free=next_free)
+        each for generator in generators(parallelism, pool_size) for each in generator.ids_to_use(next_free=next_free)
     ]
-    assert [number_of(one, PREFIX) for one in every] == list(range(next_free, next_free + parallelism * pool_size))
+    assert [number_of(each, PREFIX) for each in every] == list(range(next_free, next_free + parallelism * pool_size))
 
 
 @given(st.integers(0, 50), st.integers(0, 10**6), parallelisms, pools)
@@ -168,7 +168,7 @@ class Rescaling(RuleBasedStateMachine):
 
     @invariant()
     def no_id_beyond_the_reserved_bound(self) -> None:
-        assert all((number_of(one, PREFIX) or 0) < self.reserved for one in self.open)
+        assert all((number_of(each, PREFIX) or 0) < self.reserved for each in self.open)
 
     @invariant()
     def open_ids_are_within_what_walking_would_find(self) -> None:

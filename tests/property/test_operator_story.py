@@ -172,7 +172,7 @@ class JobStory(RuleBasedStateMachine):
     @invariant()
     def the_state_is_created_once(self) -> None:
         created = [
-            one for one in self.operator_fixture.kubernetes.writes if one == ("create", "ConfigMap", "orders-state")
+            each for each in self.operator_fixture.kubernetes.writes if each == ("create", "ConfigMap", "orders-state")
         ]
         assert len(created) <= 1
 
@@ -200,9 +200,9 @@ class JobStory(RuleBasedStateMachine):
 
     def _pods(self, role: str | None = None) -> list[dict[str, Any]]:
         return [
-            one
-            for one in self.operator_fixture.kubernetes.pods(KEY, role)
-            if not one["metadata"]["name"].startswith(FORGED)
+            each
+            for each in self.operator_fixture.kubernetes.pods(KEY, role)
+            if not each["metadata"]["name"].startswith(FORGED)
         ]
 
     def _awaiting(self) -> set[str]:

@@ -24,7 +24,7 @@ def test_S01_an_owner_is_a_subtask(partition, parallelism):
 
 @given(topics, st.integers(0, 5000), parallelisms)
 def test_S32_owners_go_round(topic, partition, parallelism):
-    here, following = (split_owner(topic, one, parallelism) for one in (partition, partition + 1))
+    here, following = (split_owner(topic, each, parallelism) for each in (partition, partition + 1))
     assert following == (here + 1) % parallelism
 
 

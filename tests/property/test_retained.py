@@ -31,7 +31,7 @@ held = st.lists(
         st.integers(0, 50),
         st.booleans(),
     ),
-    unique_by=lambda one: one.key,
+    unique_by=lambda each: each.key,
     max_size=60,
 )
 
@@ -59,22 +59,22 @@ def test_damage_is_an_error_of_ours_or_leaves_it_right(checkpoint: RetainedCheck
 def test_what_stays_fits_and_is_the_newest_that_can_be_used(found: list[Held], count: int, budget: int) -> None:
     dropped = surplus(found, count=count, budget=budget)
     assert len(set(dropped)) == len(dropped)
-    left = [one for one in found if one.key not in dropped]
+    left = [each for each in found if each.key not in dropped]
     assert len(left) <= count
-    assert sum(one.size for one in left) <= budget
-    gone = [one for one in found if one.key in dropped]
-    if any(one.usable for one in gone):
-        assert all(one.usable for one in left), "what is of no use goes first"
+    assert sum(each.size for each in left) <= budget
+    gone = [each for each in found if each.key in dropped]
+    if any(each.usable for each in gone):
+        assert all(each.usable for each in left), "what is of no use goes first"
     if gone:
         # No more than was needed: the last one that went would not have fitted.
-        last = next(one for one in found if one.key == dropped[-1])
-        assert len(left) + 1 > count or sum(one.size for one in left) + last.size > budget
-    if sum(one.size for one in found) <= budget and len(found) <= count:
+        last = next(each for each in found if each.key == dropped[-1])
+        assert len(left) + 1 > count or sum(each.size for each in left) + last.size > budget
+    if sum(each.size for each in found) <= budget and len(found) <= count:
         assert not dropped
 
 
 @given(st.lists(st.integers(1, 60), unique=True, min_size=1), st.integers(1, 20))
 def test_the_oldest_goes_first(numbers: list[int], count: int) -> None:
-    dropped = surplus([Held(retained_key(one), 1, True) for one in numbers], count=count, budget=1000)
-    left = sorted(one for one in numbers if retained_key(one) not in dropped)
+    dropped = surplus([Held(retained_key(each), 1, True) for each in numbers], count=count, budget=1000)
+    left = sorted(each for each in numbers if retained_key(each) not in dropped)
     assert left == sorted(numbers)[-count:]

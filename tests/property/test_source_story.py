@@ -71,7 +71,7 @@ class Story:
         if what == "produce":
             self._produce(topic, number)
         elif what == "grow":
-            if topic not in self.cluster.deleted or all(one.topic != topic for one in self.source.offsets):
+            if topic not in self.cluster.deleted or all(each.topic != topic for each in self.source.offsets):
                 self.cluster.grow(topic, number)
         elif what == "delete":
             self._delete(topic)
@@ -107,14 +107,14 @@ class Story:
 
     def _produce(self, topic: str, number: int) -> None:
         for partition in range(self.cluster.partitions.get(topic, 0)):
-            one = TopicPartition(topic, partition)
-            self.cluster.ends[one] = self.cluster.ends.get(one, 0) + number + partition
+            each = TopicPartition(topic, partition)
+            self.cluster.ends[each] = self.cluster.ends.get(each, 0) + number + partition
 
     def _delete(self, topic: str) -> None:
         if topic in self.cluster.partitions:
             self.cluster.delete(topic)
-            for one in [one for one in self.read if one.topic == topic]:
-                self.previous_owners.append(self.read.pop(one))
+            for each in [each for each in self.read if each.topic == topic]:
+                self.previous_owners.append(self.read.pop(each))
 
     def _assert_one_reader_each(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         assert len({split.partition for split in splits}) == len(splits)
@@ -148,10 +148,10 @@ def test_every_partition_is_read_once_from_its_beginning(
         TopicPartition(topic, number) for topic in TOPICS for number in range(story.cluster.partitions.get(topic, 0))
     }
     assert set(story.source.offsets) == known
-    assert {one for one, splits in story.read.items() if splits[-1].stop} == {
-        one for one in known if story.cluster.ends.get(one, 0)
+    assert {each for each, splits in story.read.items() if splits[-1].stop} == {
+        each for each in known if story.cluster.ends.get(each, 0)
     }
-    assert all(splits[-1].stop == story.cluster.ends.get(one, 0) for one, splits in story.read.items())
+    assert all(splits[-1].stop == story.cluster.ends.get(each, 0) for each, splits in story.read.items())
 
 
 @given(SETS, STEPS)

@@ -41,10 +41,10 @@ def named(naming: TransactionNaming, prefix: str, first: int, second: int) -> st
 
 @given(ids, ids)
 @settings(max_examples=500)
-def test_A07_one_id_is_of_one_prefix_and_one_naming(one, another):
-    (naming, prefix, *_), (_, foreign, *_) = one, another
-    mine = named(*one)
-    assert one[:2] == another[:2] or mine != named(*another)
+def test_A07_one_id_is_of_one_prefix_and_one_naming(each, another):
+    (naming, prefix, *_), (_, foreign, *_) = each, another
+    mine = named(*each)
+    assert each[:2] == another[:2] or mine != named(*another)
     assert is_of_prefix(mine, prefix)
     assert is_of_prefix(mine, foreign) == (prefix == foreign)
     assert (number_of(mine, prefix) is not None, subtask_slot_of(mine, prefix) is not None) == (
@@ -69,8 +69,8 @@ def test_the_owner_of_an_id_is_the_subtask_and_slot_that_use_it(parallelism, poo
         slots=SlotBounds(parallelism, pool_size),
     )  # fmt: skip
     pool = pool_of_subtask(SLOT, prefix="p", subtask=subtask, parallelism=parallelism, pool_size=pool_size, next_free=0)
-    for slot, one in enumerate(pool):
-        owner = owner_of(one, document, pool_size=pool_size)
+    for slot, each in enumerate(pool):
+        owner = owner_of(each, document, pool_size=pool_size)
         assert owner is not None
         assert (owner.subtask, owner.slot) == (subtask, slot)
 
@@ -119,12 +119,12 @@ class Renaming(RuleBasedStateMachine):
             assert self.open.get(transactional_id, opened) == opened, "a triple must not commit another transaction"
             self.open.pop(transactional_id, None)
         walked = set(walked_ids("p", hint=self.hint, slots=self.slots, parallelism=parallelism, pool_size=pool_size))
-        assert {one for one in self.open if subtask_slot_of(one, "p")} <= walked, (
+        assert {each for each in self.open if subtask_slot_of(each, "p")} <= walked, (
             "a walk finds what any attempt has open"
         )
         first = is_first_start(self.hint, self.slots)
-        for one in select(dict.fromkeys(self.open, TransactionState.ONGOING), first_start=first).abort:
-            del self.open[one]
+        for each in select(dict.fromkeys(self.open, TransactionState.ONGOING), first_start=first).abort:
+            del self.open[each]
         assert not self.open
         self.committables = {}
         attempt = Attempt(len(self.attempts), naming, parallelism, pool_size, self.hint.next_free_transactional_id)
@@ -154,8 +154,8 @@ class Renaming(RuleBasedStateMachine):
             self.hint = self.restored.advance(parallelism=attempt.parallelism, pool_size=attempt.pool_size)
         self.committables = mine
         if data.draw(st.booleans()):
-            for one in mine:
-                del self.open[one]
+            for each in mine:
+                del self.open[each]
         else:
             self.start(attempt.naming, attempt.parallelism, attempt.pool_size)
 
@@ -164,14 +164,14 @@ class Renaming(RuleBasedStateMachine):
         """It opens a transaction under an id of its own, which takes the id over from its producer."""
         attempt = data.draw(st.sampled_from(self.attempts))
         subtask = data.draw(st.integers(0, attempt.parallelism - 1))
-        one = data.draw(st.sampled_from(attempt.ids(subtask)))
-        if attempt is not self.attempts[-1] and one not in self.committables:
-            self.open[one] = (attempt.number, subtask, -1)
+        each = data.draw(st.sampled_from(attempt.ids(subtask)))
+        if attempt is not self.attempts[-1] and each not in self.committables:
+            self.open[each] = (attempt.number, subtask, -1)
 
     @invariant()
     def no_id_in_two_live_subtasks(self) -> None:
         for attempt in self.attempts[-1:]:
-            every = [one for subtask in range(attempt.parallelism) for one in attempt.ids(subtask)]
+            every = [each for subtask in range(attempt.parallelism) for each in attempt.ids(subtask)]
             assert len(every) == len(set(every))
 
     @invariant()

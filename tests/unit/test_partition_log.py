@@ -47,7 +47,7 @@ def replayed(*batches: bytes) -> PartitionLog:
 
 
 def visible(log: PartitionLog) -> list[bytes | None]:
-    return [one.value for one in log.visible]
+    return [each.value for each in log.visible]
 
 
 def test_a_commit_marker_makes_records_visible_and_an_abort_marker_does_not() -> None:
@@ -65,7 +65,7 @@ def test_what_has_no_marker_is_open_and_hides_what_is_behind_it() -> None:
     assert log.open == {7: 1}
     assert log.stable == 1
     assert visible(log) == [b"a"]
-    assert [one.value for one in log.committed] == [b"a", b"c"]
+    assert [each.value for each in log.committed] == [b"a", b"c"]
 
 
 @pytest.mark.parametrize(("kind", "seen"), [(_COMMIT, [b"old", b"new"]), (_ABORT, [])])
@@ -97,13 +97,13 @@ def value_of(offset: int) -> bytes:
 
 
 def test_offsets_of_a_group_are_those_of_the_last_marker() -> None:
-    one = key_of(1, b"group", b"in", 2)
+    each = key_of(1, b"group", b"in", 2)
     log = replayed(
-        batch(0, value_of(5), key=one), batch(1, value_of(9), key=one, producer=7),
-        batch(2, value_of(8), key=one, producer=8), marker(3, 8, _COMMIT), marker(4, 7, _COMMIT),
+        batch(0, value_of(5), key=each), batch(1, value_of(9), key=each, producer=7),
+        batch(2, value_of(8), key=each, producer=8), marker(3, 8, _COMMIT), marker(4, 7, _COMMIT),
     )  # fmt: skip
     assert group_offsets([log]) == {("group", "in", 2): 9}
-    log.replay(batch(5, None, key=one))
+    log.replay(batch(5, None, key=each))
     assert group_offsets([log]) == {}
 
 

@@ -35,13 +35,13 @@ class FakeStream(Stream):
 def test_every_file_is_in_one_stream_or_run_by_hand() -> None:
     found: Counter[str] = Counter()
     for stream in streams(is_every=True):
-        ignored = [one.removeprefix("--ignore=") for one in stream.what if one.startswith("--ignore=")]
+        ignored = [each.removeprefix("--ignore=") for each in stream.what if each.startswith("--ignore=")]
         for place in stream.what:
             if place.startswith("--"):
                 continue
             files = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("test_*.py")
             names = [str(file.relative_to(ROOT)) for file in files]
-            found.update(name for name in names if not any(f"{name}/".startswith(f"{one}/") for one in ignored))
+            found.update(name for name in names if not any(f"{name}/".startswith(f"{each}/") for each in ignored))
     there = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")}
     by_hand = {name for name in there if name.startswith(f"{BY_HAND}/")}
     assert by_hand
@@ -58,7 +58,7 @@ def test_every_choice_of_thorough_tests_is_of_tests_that_exist() -> None:
     assert not [name for name in OF_EVERY_COMMIT if not name.startswith(THOROUGH)]
 
 
-def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time_and_the_last_next_to_others() -> None:
+def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -> None:
     every = [
         FakeStream("stories", [], stage=1), FakeStream("jobs", [], stage=1), FakeStream("operator", [], stage=2),
         FakeStream("first", [], patient=True),
@@ -68,9 +68,9 @@ def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time_and
 
     def begin() -> list[str]:
         found = due(every)
-        for one in found:
-            one.begun = True  # type: ignore[attr-defined]
-        return [one.name for one in found]
+        for each in found:
+            each.begun = True  # type: ignore[attr-defined]
+        return [each.name for each in found]
 
     stories, jobs, operator, first, second, *others = every
     assert begin() == ["stories", "jobs", "first"]
@@ -97,9 +97,9 @@ def test_a_stream_that_failed_tells_its_failures(tmp_path: Path, monkeypatch: py
     failing = Stream("failing", [str(test), f"--rootdir={tmp_path}", "-c", os.devnull, "-ra"])
     silent = Stream("silent", [str(tmp_path / "nothing.py"), "-c", os.devnull])
     passing = Stream("passing", [f"{test}::test_passes", f"--rootdir={tmp_path}", "-c", os.devnull])
-    for one in (failing, silent, passing):
-        one.start()
-        while one.status is None:
+    for each in (failing, silent, passing):
+        each.start()
+        while each.status is None:
             time.sleep(0.05)
     assert {Path(name).name for name in failing.failures} == {"test_it.py::test_fails", "test_it.py::test_breaks"}
     assert silent.failures == ["silent ended with status 4"]

@@ -21,7 +21,7 @@ def transactional(broker: str, name: str) -> Producer:
     return producer
 
 
-def test_readers_are_held_back_by_a_dead_writer_until_the_next_one_ends_its_transaction(
+def test_a_dead_writer_holds_readers_back_until_the_next_ends_its_transaction(
     broker: str, unique: str, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(2)

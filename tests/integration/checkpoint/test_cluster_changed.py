@@ -53,7 +53,7 @@ def cluster_of(bootstrap: str, job: Story) -> KafkaClusterView:
 
 
 def group_on(bootstrap: str, job: Story) -> dict[TopicPartition, int]:
-    return cluster_of(bootstrap, job).committed(TopicPartition(job.source, one) for one in range(PARTITIONS))
+    return cluster_of(bootstrap, job).committed(TopicPartition(job.source, each) for each in range(PARTITIONS))
 
 
 @pytest.mark.parametrize("crashed", [False, True])
@@ -71,9 +71,9 @@ def test_another_cluster_is_refused_and_nothing_is_written_there(job: Story, mir
     assert job.failure is not None, f"continues at {job.document.offsets} of another cluster"
     assert job.failure.reason == "ClusterChanged"
     assert job.failure.fatal
-    ids = [cluster_of(one, job).cluster_id() for one in (home, mirror)]
+    ids = [cluster_of(each, job).cluster_id() for each in (home, mirror)]
     assert len(set(ids)) == 2
-    assert all(one in job.failure.message for one in ids)
+    assert all(each in job.failure.message for each in ids)
     assert job.store.read() == before, "nothing is claimed"
     assert visibility.records(mirror, job.sink, isolation="read_uncommitted") == []
     assert group_on(mirror, job) == {}
@@ -95,7 +95,7 @@ def test_a_job_moves_to_a_mirror_that_its_spec_names(job: Story, mirror: str) ->
     assert job.document.cluster_id == job.cluster_id
     rest = [number for number in range(40) if number // 3 % PARTITIONS == 0][at[TopicPartition(job.source, 0)] :]
     rest += [number for number in range(40) if number // 3 % PARTITIONS == 1][at[TopicPartition(job.source, 1)] :]
-    assert sorted(visibility.numbers(mirror, job.sink)) == sorted(one for one in rest if one % 5)
+    assert sorted(visibility.numbers(mirror, job.sink)) == sorted(each for each in rest if each % 5)
     asked = TransactionClient({"bootstrap.servers": mirror})
     assert visibility.open_transactions(asked, job.prefix) == []
     asked.close()

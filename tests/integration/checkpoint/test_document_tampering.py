@@ -32,13 +32,13 @@ def rewind(job: Story, partition: TopicPartition, offset: int) -> None:
 
 def test_offsets_of_a_job_at_rest_are_edited(job: Story) -> None:
     job.run(3)
-    one = TopicPartition(job.source, 1)
-    stop = job.document.offsets[one]
-    rewind(job, one, stop - 4)
-    job.expect_again([KafkaPartitionSplit(one, stop - 4, stop)])
+    each = TopicPartition(job.source, 1)
+    stop = job.document.offsets[each]
+    rewind(job, each, stop - 4)
+    job.expect_again([KafkaPartitionSplit(each, stop - 4, stop)])
     job.run()
     assert job.recovery is not None
-    assert f"were edited, the job resumes from there: {one} {stop} -> {stop - 4}" in job.recovery.edited
+    assert f"were edited, the job resumes from there: {each} {stop} -> {stop - 4}" in job.recovery.edited
     assert job.recovery.lost == ()
     job.finish()
 
@@ -49,10 +49,10 @@ def test_offsets_are_edited_while_transactions_are_to_be_settled(job: Story, mom
     job.start(2)
     job.checkpoint()
     job.checkpoint((moment, End.KILL))
-    one = TopicPartition(job.source, 0)
-    stop = job.document.offsets[one]
-    rewind(job, one, stop - 3)
-    job.expect_again([KafkaPartitionSplit(one, stop - 3, stop)])
+    each = TopicPartition(job.source, 0)
+    stop = job.document.offsets[each]
+    rewind(job, each, stop - 3)
+    job.expect_again([KafkaPartitionSplit(each, stop - 3, stop)])
     job.run()
     assert job.recovery is not None
     assert job.recovery.committed == 2
@@ -73,7 +73,7 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
     assert bool(before.committables) != at_rest
     job.run(3)
     later = job.document.offsets
-    job.expect_again([KafkaPartitionSplit(one, before.offsets[one], stop) for one, stop in later.items()])
+    job.expect_again([KafkaPartitionSplit(each, before.offsets[each], stop) for each, stop in later.items()])
     put(job, backup)
     job.restore = Restore(checkpoint=before.checkpoint_id, nonce=1)
     job.start(2)
@@ -86,7 +86,7 @@ def test_an_older_document_is_put_back(job: Story, at_rest: bool) -> None:
 @pytest.mark.parametrize("moment", [Moment.BEFORE_FLUSH, Moment.AFTER_FLUSH])
 @pytest.mark.parametrize("naming", TransactionNaming)
 @pytest.mark.parametrize("aligned", [True, False])
-def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_attempt_has_in_use_again(
+def test_A18_T15_an_older_document_is_put_back_whose_ids_are_in_use_again(
     job: Story, moment: Moment, naming: TransactionNaming, aligned: bool
 ) -> None:
     """What is open under the ids, half of it perhaps, is nobody's: it has other epochs, and the document's triples
@@ -99,7 +99,7 @@ def test_A18_T15_an_older_document_is_put_back_whose_ids_the_same_attempt_has_in
     job.checkpoint((moment, End.KILL))
     in_use = set(visibility.open_transactions(job.client, job.prefix))
     visible = sorted(visibility.records(job.bootstrap, job.sink))
-    assert in_use & {one.transactional_id for one in before.committables}
+    assert in_use & {each.transactional_id for each in before.committables}
     put(job, backup)
     job.start(2)
     assert isinstance(job.failure, StateRolledBack)

@@ -56,7 +56,7 @@ def written(job: Story) -> list[int]:
     return sorted(visibility.numbers(job.bootstrap, job.sink))
 
 
-def test_the_job_stops_and_reads_the_new_topic_from_its_beginning_where_a_person_says_so(job: Story) -> None:
+def test_the_job_stops_and_reads_the_new_topic_where_a_person_says_so(job: Story) -> None:
     before, old = written(job), job.document.offsets
     job.start(2)
     assert job.failure is not None, f"continues at {old} of another topic"

@@ -25,7 +25,7 @@ def job(job: Story) -> Story:
 
 
 def between(earlier: Offsets, later: Offsets) -> list[KafkaPartitionSplit]:
-    return [KafkaPartitionSplit(one, earlier[one], end) for one, end in later.items() if earlier[one] < end]
+    return [KafkaPartitionSplit(each, earlier[each], end) for each, end in later.items() if earlier[each] < end]
 
 
 def test_what_was_read_after_it_is_visible_once_more_and_all_else_once(job: Story) -> None:

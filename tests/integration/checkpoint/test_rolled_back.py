@@ -34,7 +34,7 @@ def roll_back(job: Story, to: Snapshot) -> None:
 
 
 def between(earlier: Offsets, later: Offsets) -> list[KafkaPartitionSplit]:
-    return [KafkaPartitionSplit(one, earlier[one], end) for one, end in later.items()]
+    return [KafkaPartitionSplit(each, earlier[each], end) for each, end in later.items()]
 
 
 def commands_of(job: Story) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def uncertain(job: Story, message: str) -> None:
 def test_what_was_read_after_a_kept_checkpoint_is_visible_once_more(job: Story) -> None:
     job.run(4)
     earlier = job.kept[2].offsets
-    job.expect_again([KafkaPartitionSplit(one, earlier[one], end) for one, end in job.document.offsets.items()])
+    job.expect_again([KafkaPartitionSplit(each, earlier[each], end) for each, end in job.document.offsets.items()])
     job.restore = Restore(checkpoint=2, nonce=1)
     job.run()
     assert job.recovery is not None
@@ -73,7 +73,9 @@ def test_an_older_document_of_a_job_at_rest_is_gone_on_from(job: Story) -> None:
     backup, before = job.store.read().text or "", job.document
     assert not before.committables
     job.run(3)
-    job.expect_again([KafkaPartitionSplit(one, before.offsets[one], end) for one, end in job.document.offsets.items()])
+    job.expect_again(
+        [KafkaPartitionSplit(each, before.offsets[each], end) for each, end in job.document.offsets.items()]
+    )
     job.store.write(backup, expected=job.store.read().version)
     job.restore = Restore(checkpoint=before.checkpoint_id, nonce=1)
     job.finish()

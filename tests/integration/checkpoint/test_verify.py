@@ -25,14 +25,14 @@ from tests.support.jobs.committing_job import fill
 def test_records_that_retention_took_are_found_and_not_gone_back_to(
     broker: str, make_topic: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = TopicPartition(make_topic(1, "in"), 0), TopicPartition(make_topic(1, "gone"), 0)
-    fill(broker, one, 20)
+    each, other = TopicPartition(make_topic(1, "in"), 0), TopicPartition(make_topic(1, "gone"), 0)
+    fill(broker, each, 20)
 
     def document(number: int, offset: int) -> CheckpointDocument:
         return CheckpointDocument(
             job_uid="uid", attempt=1, checkpoint_id=number, created_at="2026-11-21T08:00:00Z", parallelism=1,
             prefix="p",
-            splits=(KafkaPartitionSplit(one, offset, offset),),
+            splits=(KafkaPartitionSplit(each, offset, offset),),
         )  # fmt: skip
 
     state = tmp_path / "state"
@@ -43,12 +43,12 @@ def test_records_that_retention_took_are_found_and_not_gone_back_to(
     assert main(["checkpoint", "verify", *here]) == 0
 
     admin = AdminClient({"bootstrap.servers": broker})
-    for future in admin.delete_records([ClientPartition(*one, 6)]).values():
+    for future in admin.delete_records([ClientPartition(*each, 6)]).values():
         future.result(30)
     capsys.readouterr()
     assert main(["checkpoint", "verify", *here]) == 1
     captured = capsys.readouterr()
-    assert f"{one}: 2 record(s) from offset 4 on are gone, the log begins at 6" in captured.out
+    assert f"{each}: 2 record(s) from offset 4 on are gone, the log begins at 6" in captured.out
     assert "1 of 3 checkpoint(s)" in captured.err
     assert main(["checkpoint", "restore", "4", *here, "--yes"]) == 1
     assert "nothing was changed: records are gone" in capsys.readouterr().err

@@ -175,7 +175,7 @@ def test_S27_a_paused_partition_that_is_no_longer_assigned_is_left_alone(
         assert of_it["offset"].to_pylist() == list(range(start, stop))
 
 
-def test_S28_a_read_that_is_given_up_while_it_waits_does_not_disturb_the_next_assignment(
+def test_S28_a_read_that_is_given_up_does_not_disturb_the_next_assignment(
     path: BatchPath, make_topic: Callable[..., str]
 ) -> None:
     """Flink wakes its consumer up to give it other splits. Here a read ends in the middle of its wait when nothing has

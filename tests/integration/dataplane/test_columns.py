@@ -77,10 +77,10 @@ def test_a_timestamp_that_microseconds_cannot_hold_is_null(path: BatchPath, make
     topic = make_topic(message_timestamp_after_max_ms=str(2**63 - 1))
     last = (2**63 - 1) // 1000
     millis = [last, last + 1, 2**63 - 1, 1]
-    for one in millis:
-        path.fill(topic, [str(one)], timestamp=one)
+    for each in millis:
+        path.fill(topic, [str(each)], timestamp=each)
     table = table_of(path.consumer().read([split(topic, 0, 4)]))
-    assert [one.value for one in table["timestamp"]] == [last * 1000, None, None, 1000]
+    assert [each.value for each in table["timestamp"]] == [last * 1000, None, None, 1000]
     assert table["timestampType"].to_pylist() == [0] * 4
 
 

@@ -41,7 +41,7 @@ def batch_of(rows: list[dict[str, Any]], kind: pa.DataType) -> pa.RecordBatch:
 
 def expected(row: dict[str, Any]) -> tuple[Any, ...]:
     """What a reader gets, but for the time of a record that was given none."""
-    headers = [{"key": one["key"] or "", "value": one["value"]} for one in row["headers"] or () if one is not None]
+    headers = [{"key": each["key"] or "", "value": each["value"]} for each in row["headers"] or () if each is not None]
     millis = row["millis"] or (1 if row["millis"] == 0 else None)
     micros = None if millis is None or millis * 1000 > LAST else millis * 1000
     return row["value"], row["key"], headers or None, micros
@@ -71,7 +71,7 @@ def test_native_and_plain_write_and_read_the_same(broker: str, make_topic: Calla
         for _, consumer in clients:
             table = table_of(consumer.read([split(topic, begin, position)]))
             columns = [table[name].to_pylist() for name in ("value", "key", "headers")]
-            times = [one.value for one in table["timestamp"]]
+            times = [each.value for each in table["timestamp"]]
             for row, got in zip(cut * 2, zip(*columns, times, strict=True), strict=True):
                 wanted = expected(row)
                 assert got[:3] == wanted[:3]

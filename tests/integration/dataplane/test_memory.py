@@ -49,7 +49,7 @@ def test_memory_stays_flat_over_many_transactions_and_reads(
         assert producer.flush(60) == rows
         producer.abort_transaction(30)
         stop = position + rows + 1  # the marker
-        assert sum(one.num_rows for one in consumer.read([split(topic, position, stop)])) == rows
+        assert sum(each.num_rows for each in consumer.read([split(topic, position, stop)])) == rows
         abandoned = consumer.read([split(topic, 0, 1000)], max_rows=10)
         next(abandoned)
         abandoned.close()

@@ -155,7 +155,7 @@ def test_an_empty_key_is_a_key_and_no_key_goes_anywhere(path: BatchPath, make_to
     assert write(path, topic, pa.record_batch({"value": pa.array(["n"] * 30), "key": keys})) == 30
     found = visibility.messages(path.bootstrap, topic)
     assert sorted(message.key() or b"-" for message in found if message.value() == b"n") == [b"-"] * 15 + [b"a"] * 15
-    assert {one.partition() for one in found if one.key() == b"a"} == {_murmur2(b"a") % 10}
+    assert {each.partition() for each in found if each.key() == b"a"} == {_murmur2(b"a") % 10}
 
 
 def test_timestamps_and_headers_of_each_row(path: BatchPath, topic: str) -> None:
@@ -187,7 +187,7 @@ def test_the_first_millisecond_of_1970_is_not_now(path: BatchPath, topic: str) -
     moments = pa.array([0, 999, 1000, None, 2_000], pa.timestamp("us"))
     assert write(path, topic, pa.record_batch({"value": pa.array(["v"] * 5), "timestamp": moments})) == 5
     read = table_of(path.consumer().read([split(topic, 0, 5)]))["timestamp"]
-    assert [one.value for one in read][:3] == [1000, 1000, 1000]
+    assert [each.value for each in read][:3] == [1000, 1000, 1000]
     assert read[3].value > 10**15
     assert read[4].value == 2000
 

@@ -30,7 +30,7 @@ def committed(path: BatchPath, group: str, *partitions: TopicPartition) -> list[
     consumer = Consumer({"bootstrap.servers": path.bootstrap, "group.id": group, "isolation.level": "read_committed"})
     try:
         found = consumer.committed([Position(*partition) for partition in partitions], timeout=30)
-        return [(one.offset, one.metadata) for one in found]
+        return [(each.offset, each.metadata) for each in found]
     finally:
         consumer.close()
 

@@ -58,13 +58,13 @@ def keyed(*keys: int) -> pa.RecordBatch:
 def test_each_transaction_has_its_own_partitions(
     path: BatchPath, topic_scope: TopicScope, two_topics: dict[str, int], logs: Logs
 ) -> None:
-    one, other = two_topics
+    each, other = two_topics
     producer = path.transactional(f"{topic_scope.prefix}-0")
     batches = [
-        [(one, keyed(*range(1000))), (other, keyed(*range(1000)))],
+        [(each, keyed(*range(1000))), (other, keyed(*range(1000)))],
         [(other, keyed(7, 7, 7))],
         [],
-        [(one, keyed(1, 2, 3)), (other, keyed(4, 5)), (one, keyed(1, 6))],
+        [(each, keyed(1, 2, 3)), (other, keyed(4, 5)), (each, keyed(1, 6))],
     ]
     for number, transaction in enumerate(batches):
         producer.begin_transaction()

@@ -96,7 +96,7 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_function_that_drops_multiplies_and_raises_once_is_exactly_once_over_crash_rescale_and_engines(
+def test_a_function_that_drops_and_multiplies_is_exactly_once_over_a_crash(
     local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
 ) -> None:
     arrow = ArrowTransform(factory="arrows:Thirds")

@@ -35,7 +35,7 @@ def group_offsets(broker: str, group: str, topic: str, partitions: int) -> dict[
     return {partition.partition: partition.offset for partition in found}
 
 
-def test_partitions_end_before_their_end_records_across_a_crash_and_a_lost_transaction(
+def test_partitions_end_before_their_end_records_across_a_crash_and_a_loss(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(

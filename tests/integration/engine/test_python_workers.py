@@ -68,7 +68,7 @@ def test_python_workers_killed_while_they_write(
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
 
 
-def test_workers_of_the_continuous_engine_killed_and_frozen_between_two_checkpoints_and_with_two_under_way(
+def test_workers_of_the_continuous_engine_killed_and_frozen(
     tried_again: None, local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
     """With two under way, a checkpoint is written and not committed, and the subtasks are in the next (ADR 50).
@@ -152,7 +152,7 @@ def _alive(file: Path) -> set[int]:
 
 
 def _ids(document: CheckpointDocument) -> set[str]:
-    return {one.transactional_id for one in document.committables}
+    return {each.transactional_id for each in document.committables}
 
 
 def _open_ids(client: TransactionClient, prefix: str) -> set[str]:

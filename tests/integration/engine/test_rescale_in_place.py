@@ -95,7 +95,7 @@ class Rescaled:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_up_and_down_and_a_driver_killed_behind_it_is_followed_by_an_attempt_that_knows_every_id(
+def test_up_and_down_and_a_killed_driver_is_followed_by_an_attempt_with_every_id(
     local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
     """The first attempt has ids by subtask and slot, and the second the other naming; both go up and down.

@@ -29,7 +29,7 @@ def outcome(job: LocalJob) -> AttemptOutcome:
     return termination.outcome
 
 
-def test_I07_a_bounded_job_reads_exactly_to_the_ends_of_its_first_start_across_a_crash(
+def test_I07_a_bounded_job_reads_to_the_ends_of_its_first_start_across_a_crash(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     """Its SQL shuffles, so transactions have no offsets. ``test_end_of_stream.py`` has a crash without a shuffle."""
@@ -88,7 +88,7 @@ def test_named_partitions_between_named_offsets(
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [*range(90, 95), *range(200, 210)]
 
 
-def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothing_else(
+def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(
@@ -116,7 +116,7 @@ def test_S40_retention_that_overtakes_a_running_job_costs_what_it_took_and_nothi
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
 
 
-def test_S40_retention_that_overtakes_a_stopped_job_is_reported_with_both_offsets_until_it_may_skip(
+def test_S40_retention_that_overtakes_a_stopped_job_is_reported_until_it_may_skip(
     local_job: LocalJobs, broker: str, client: TransactionClient
 ) -> None:
     job = local_job(partitions=1, stopping=Stopping(mode=StoppingMode.LATEST), max_rate_per_partition=100)

@@ -182,7 +182,7 @@ def test_aggregation_deduplication_and_join_continue_through_kills_and_rescales(
     judge(job, client, broker, wanted)
 
 
-def test_checkpoints_that_are_lost_as_a_whole_are_computed_again_from_the_state_before(
+def test_checkpoints_that_are_lost_are_computed_again_from_the_state_before(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
 ) -> None:
     """As after an outage longer than the transactions' time-out.

@@ -109,7 +109,7 @@ def test_a_transform_that_returns_no_data_frame_is_refused_with_a_remedy(
     assert visibility.records(broker, job.spec.sink.topic) == []
 
 
-def test_a_dead_jvm_and_a_function_that_raises_are_distinguished_and_nothing_of_either_is_read(
+def test_a_dead_jvm_and_a_function_that_raises_are_distinguished(
     local_job: LocalJobs, broker: str, code: Path, client: TransactionClient
 ) -> None:
     job = local_job(transform=Transform(function="enrich:amounts"), code=code, partitions=1, parallelism=1)

@@ -15,8 +15,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name, table in (("cell", cells), ("overtaken", overtakings)):
         if name in metafunc.fixturenames:
             every = metafunc.config.getoption("--matrix")
-            chosen = [one for one in table() if one.always or every]
-            metafunc.parametrize(name, chosen, ids=[one.name for one in chosen])
+            chosen = [each for each in table() if each.always or every]
+            metafunc.parametrize(name, chosen, ids=[each.name for each in chosen])
 
 
 @pytest.fixture(scope="module")

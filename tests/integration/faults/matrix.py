@@ -179,9 +179,11 @@ class OvertakingCell(NamedTuple):
 
     @property
     def name(self) -> str:
-        one = self.overtaking
+        each = self.overtaking
         pipeline, prefix = "aligned" if self.aligned else "shuffles", _prefix(self.engine)
-        return f"{prefix}overtaken-{one.act}-{_name_of(one.place)}-{one.ahead}-{one.change}-{self.naming}-{pipeline}"
+        return (
+            f"{prefix}overtaken-{each.act}-{_name_of(each.place)}-{each.ahead}-{each.change}-{self.naming}-{pipeline}"
+        )
 
 
 def _prefix(engine: Engine) -> str:

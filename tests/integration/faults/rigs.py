@@ -282,6 +282,6 @@ class Rigs:
 def _assert_continues(story: Story) -> None:
     """By itself, or by one more attempt, where the engine would only have tried the task again."""
     assert len(story.failures) <= 1, story.failures
-    assert all(isinstance(one, KafkaUnreachable) and "gives no answer" in one.message for one in story.failures), (
+    assert all(isinstance(each, KafkaUnreachable) and "gives no answer" in each.message for each in story.failures), (
         story.failures
     )

@@ -44,7 +44,7 @@ def test_a_document_that_finds_no_room_leaves_the_previous_document_and_no_rest(
     with pytest.raises(VolumeFull):
         store.write("b" * 10_000, expected=version)
     assert store.read() == Stored("a" * 10_000, version)
-    assert sorted(one.name for one in volume.folder.iterdir()) == ["filler", "state"]
+    assert sorted(each.name for each in volume.folder.iterdir()) == ["filler", "state"]
     volume.free()
     assert store.read().version == version
     assert store.write("b", expected=version) == "2"
@@ -56,7 +56,7 @@ def test_an_earlier_checkpoint_that_finds_no_room_leaves_the_others(volume: Volu
     volume.fill()
     with pytest.raises(VolumeFull):
         store.change({"checkpoint-2.json": "2" * 5000}, ["checkpoint-1.json"])
-    assert [one.name for one in (volume.folder / "kept").iterdir()] == ["checkpoint-1.json"]
+    assert [each.name for each in (volume.folder / "kept").iterdir()] == ["checkpoint-1.json"]
 
 
 def test_a_place_that_cannot_be_written_at_all_is_distinguished(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def test_two_builds_are_equal(builds: list[Layout]) -> None:
 
 def components(document: dict[str, Any], kind: str) -> set[str]:
     """``NAME=VERSION`` of the components with this kind of package URL."""
-    found = (one for one in document["components"] if one["purl"].startswith(f"pkg:{kind}/"))
-    return {f"{one['name']}={one['version']}" for one in found}
+    found = (each for each in document["components"] if each["purl"].startswith(f"pkg:{kind}/"))
+    return {f"{each['name']}={each['version']}" for each in found}
 
 
 def printed(settings: Settings, layout: Layout, *command: str) -> set[str]:
@@ -84,9 +84,9 @@ def test_the_bill_of_materials_lists_what_the_image_contains(builds: list[Layout
     own = components(document, "generic")
     assert own == {f"kafkaspark={document['metadata']['component']['version']}"}
     unhashed = [
-        one["name"]
-        for one in document["components"]
-        if not one.get("hashes") and not one.get("externalReferences") and one["name"] != "kafkaspark"
+        each["name"]
+        for each in document["components"]
+        if not each.get("hashes") and not each.get("externalReferences") and each["name"] != "kafkaspark"
     ]
     assert unhashed == []
 
@@ -95,7 +95,7 @@ def test_the_bill_of_materials_is_a_referrer_of_the_image(builds: list[Layout]) 
     attach(IMAGE, builds[0])
     folder: Path = builds[0].folder
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))["manifests"]
-    (entry,) = [one for one in index if one.get("artifactType") == MEDIA_TYPE]
+    (entry,) = [each for each in index if each.get("artifactType") == MEDIA_TYPE]
 
     def blob(digest: str) -> bytes:
         return (folder / "blobs" / digest.replace(":", "/")).read_bytes()

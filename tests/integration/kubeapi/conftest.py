@@ -53,8 +53,8 @@ def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
     def render(*values: str) -> list[dict[str, Any]]:
         command = [helm, "template", "kafkaspark-operator", REPOSITORY / "charts/kafkaspark-operator"]
         command += ["--namespace", "kafkaspark-system", *(part for value in values for part in ("--set", value))]
-        text = subprocess.run([str(one) for one in command], check=True, capture_output=True, text=True).stdout
-        return [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+        text = subprocess.run([str(each) for each in command], check=True, capture_output=True, text=True).stdout
+        return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
 
     return render
 
@@ -74,7 +74,7 @@ def make_namespace(
     """``make_namespace(name, account)``: Kubernetes admits nothing but restricted pods there; the chart's rights."""
     # The chart gives the same rights in each namespace.
     manifests = chart("watchNamespaces={jobs}", "rbac.aggregateClusterRoles=false")
-    rights = [one for one in manifests if one["kind"] in {"Role", "RoleBinding"}]
+    rights = [each for each in manifests if each["kind"] in {"Role", "RoleBinding"}]
 
     def make(name: str, account: str) -> None:
         _create_namespace(api, name)
@@ -161,8 +161,8 @@ def operators(place: Place, folder: Path) -> Iterator[Callable[..., OperatorProc
         return started[-1]
 
     yield start
-    for one in started:
-        one.stop()
-        print(one.log[-8000:])  # shown where the test has failed
-    for one in started:
-        assert "Traceback" not in one.log, one.log
+    for each in started:
+        each.stop()
+        print(each.log[-8000:])  # shown where the test has failed
+    for each in started:
+        assert "Traceback" not in each.log, each.log

@@ -49,7 +49,7 @@ Render = Callable[..., list[dict[str, Any]]]
 
 
 def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [one for one in manifests if one["kind"] == kind]
+    return [each for each in manifests if each["kind"] == kind]
 
 
 def helm(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -106,9 +106,11 @@ class OneOfEachKey(yaml.CSafeLoader):
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
 def test_no_key_is_there_twice(kubeconfig: Path, values: tuple[str, ...]) -> None:
-    done = helm(kubeconfig, "template", "kafkaspark", str(CHART), *(part for one in values for part in ("--set", one)))
+    done = helm(
+        kubeconfig, "template", "kafkaspark", str(CHART), *(part for each in values for part in ("--set", each))
+    )
     assert done.returncode == 0, done.stderr
-    assert len([one for one in yaml.load_all(done.stdout, OneOfEachKey) if one]) > 5
+    assert len([each for each in yaml.load_all(done.stdout, OneOfEachKey) if each]) > 5
 
 
 def test_the_service_does_not_choose_the_tests_pod(chart: Render) -> None:
@@ -123,8 +125,10 @@ def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
     def cluster_wide(namespace: str) -> set[tuple[str, str]]:
         done = helm(kubeconfig, "template", "kafkaspark", str(CHART), "--namespace", namespace)
         every = yaml.load_all(done.stdout, yaml.CSafeLoader)
-        found = [one for one in every if one and "namespace" not in one["metadata"]]
-        return {(one["kind"], one["metadata"]["name"]) for one in found if one["kind"] != "CustomResourceDefinition"}
+        found = [each for each in every if each and "namespace" not in each["metadata"]]
+        return {
+            (each["kind"], each["metadata"]["name"]) for each in found if each["kind"] != "CustomResourceDefinition"
+        }
 
     assert len(cluster_wide("team-a")) == 8
     assert not cluster_wide("team-a") & cluster_wide("team-b")
@@ -143,7 +147,7 @@ def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClie
 
 def test_every_setting_of_the_deployment_is_one_of_the_operators(chart: Render) -> None:
     container = of_kind(chart(), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
-    given = {one["name"].removeprefix("KAFKASPARK_OPERATOR_").lower() for one in container["env"]}
+    given = {each["name"].removeprefix("KAFKASPARK_OPERATOR_").lower() for each in container["env"]}
     known = {field.name for field in fields(Settings)}
     assert given <= known
     assert known - given == {"identity"}
@@ -228,7 +232,7 @@ def test_a_cluster_that_stores_v1alpha1_is_left_as_it_is(kubeconfig: Path, api: 
 def test_named_namespaces_need_no_right_over_the_cluster(chart: Render) -> None:
     manifests = chart("watchNamespaces={team-a,team-b}", "rbac.aggregateClusterRoles=false")
     assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
-    assert [one["metadata"]["namespace"] for one in of_kind(manifests, "Role")] == [
+    assert [each["metadata"]["namespace"] for each in of_kind(manifests, "Role")] == [
         "team-a", "team-b", "kafkaspark-system",
     ]  # fmt: skip
 

@@ -19,7 +19,7 @@ APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
 
 
 def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [one for one in manifests if one["kind"] == kind]
+    return [each for each in manifests if each["kind"] == kind]
 
 
 def pod_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -30,14 +30,14 @@ def pod_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
 def test_both_images_come_from_a_registry(chart: Render) -> None:
     container = pod_of(chart("image.registry=reg:5000", "job.image.registry=jobs.example.com"))["containers"][0]
     assert container["image"] == f"reg:5000/kafkaspark/operator:{APP_VERSION}"
-    variables = {one["name"]: one.get("value") for one in container["env"]}
+    variables = {each["name"]: each.get("value") for each in container["env"]}
     image = f"jobs.example.com/kafkaspark/sparkapp:{APP_VERSION}"
     assert variables["KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE"] == image
 
 
 def test_a_registry_alone_is_no_default_image(chart: Render) -> None:
     container = pod_of(chart("job.image.registry=jobs.example.com", "job.image.repository="))["containers"][0]
-    variables = {one["name"]: one.get("value") for one in container["env"]}
+    variables = {each["name"]: each.get("value") for each in container["env"]}
     assert variables["KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE"] == ""
 
 
@@ -50,7 +50,7 @@ def test_defaults_and_lists_for_jobs_reach_the_operator(chart: Render) -> None:
             "job.allowedNames.namespaces.team-a.secrets={team-a-*,shared}",
         )
     )["containers"][0]  # fmt: skip
-    environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    environment = {each["name"]: each["value"] for each in container["env"] if "value" in each}
     jobs = read_job_settings(settings_from_environment(environment))
     assert jobs.user == {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
     assert jobs.image_pull_secrets == ("registry",)
@@ -63,7 +63,7 @@ def test_defaults_and_lists_for_jobs_reach_the_operator(chart: Render) -> None:
 
 def test_the_user_of_jobs_can_be_left_to_the_platform(chart: Render) -> None:
     container = pod_of(chart("job.podSecurityContext.runAsUser=null", "job.podSecurityContext.fsGroup=1000670000"))
-    environment = {one["name"]: one["value"] for one in container["containers"][0]["env"] if "value" in one}
+    environment = {each["name"]: each["value"] for each in container["containers"][0]["env"] if "value" in each}
     jobs = read_job_settings(settings_from_environment(environment))
     assert jobs.user == {"runAsGroup": 10001, "fsGroup": 1000670000}
 
@@ -111,7 +111,7 @@ def test_extra_objects_are_manifests_or_templates(chart: Render) -> None:
         "extraObjects[0].apiVersion=v1", "extraObjects[0].kind=ConfigMap", "extraObjects[0].metadata.name=plain",
         "extraObjects[1]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-more'}",
     )  # fmt: skip
-    assert [one["metadata"]["name"] for one in of_kind(made, "ConfigMap")] == ["plain", "kafkaspark-operator-more"]
+    assert [each["metadata"]["name"] for each in of_kind(made, "ConfigMap")] == ["plain", "kafkaspark-operator-more"]
 
 
 def test_a_service_monitor_keeps_the_labels_of_the_series(chart: Render) -> None:
@@ -137,8 +137,8 @@ def test_a_rule_has_the_charts_alerts_or_the_users(chart: Render, own: bool) -> 
     if own:
         assert group["rules"] == [{"alert": "Mine", "expr": "up == 0"}]
         return
-    assert [one["alert"] for one in group["rules"]] == [
+    assert [each["alert"] for each in group["rules"]] == [
         "KafkaSparkJobNotReady", "KafkaSparkJobCheckpointsStopped", "KafkaSparkOperatorHasNoLeader",
     ]  # fmt: skip
-    summaries = [one["annotations"]["summary"] for one in group["rules"]]
+    summaries = [each["annotations"]["summary"] for each in group["rules"]]
     assert "{{ $labels.namespace }}/{{ $labels.job }}" in summaries[0]

@@ -51,12 +51,12 @@ def checkpoint(job: LiveJob) -> Callable[..., CheckpointDocument]:
 def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: int = 10) -> list[str]:
     """As a driver does; returns its events' messages."""
     events: list[str] = []
-    for one in documents:
+    for each in documents:
         retainer = CheckpointRetainer(
-            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), job_uid=one.job_uid,
-            retention=Retention(count=count), latest=one.checkpoint_id, tell=lambda _, message: events.append(message),
+            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), job_uid=each.job_uid,
+            retention=Retention(count=count), latest=each.checkpoint_id, tell=lambda _, message: events.append(message),
         )  # fmt: skip
-        retainer.offer(one)
+        retainer.offer(each)
         retainer.close()
     return events
 

@@ -93,8 +93,8 @@ async def test_lists_are_by_label(cluster: KubeCluster, namespace: str, requests
         await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", **body})
     requests.clear()
     found = await cluster.list_attempts(key)
-    assert {one["metadata"]["name"] for one in found} == set(attempts)
-    assert not any("data" in one for one in found), "the metadata alone"
+    assert {each["metadata"]["name"] for each in found} == set(attempts)
+    assert not any("data" in each for each in found), "the metadata alone"
     assert requests == [("LIST", 200)] * 2, "two pages"
     assert await cluster.list_pods(key) == []
     assert requests[-1] == ("LIST", 200)
@@ -118,7 +118,7 @@ async def test_a_status_is_written_at_the_version_that_was_read(
     gone = JobKey(namespace, "nothing")
     assert await cluster.patch_status(gone, {"state": "x"}, resource_version="1") is None
     pages = [page async for page in cluster.list_jobs(namespace)]
-    assert [[one["metadata"]["name"] for one in page] for page in pages] == [[job.name]]
+    assert [[each["metadata"]["name"] for each in page] for page in pages] == [[job.name]]
 
 
 async def test_the_definition_is_seen_where_it_is(

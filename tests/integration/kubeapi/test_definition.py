@@ -157,6 +157,6 @@ def test_scale_reads_and_writes_the_parallelism(api: ApiClient, unique: str) -> 
 def test_the_table_has_the_columns_that_people_look_for(api: ApiClient) -> None:
     definition = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
     version = definition["spec"]["versions"][0]
-    columns = [one["name"] for one in version["additionalPrinterColumns"] if not one.get("priority")]
+    columns = [each["name"] for each in version["additionalPrinterColumns"] if not each.get("priority")]
     assert columns == ["Ready", "State", "Reason", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
     assert api.get("/apis/streaming.kafkaspark.io/v1beta1") is not None

@@ -89,9 +89,7 @@ def test_the_next_resource_has_a_description_of_another_name(job: LiveJob, drive
     assert own.uid == pod["metadata"]["uid"]
 
 
-def test_a_driver_with_the_description_of_a_deleted_resource_writes_nothing_and_another_attempt_follows(
-    job: LiveJob, driver: Any
-) -> None:
+def test_a_driver_with_the_description_of_a_deleted_resource_writes_nothing(job: LiveJob, driver: Any) -> None:
     job.create(restartPolicy={"backoff": {"initialSeconds": 1}})
     job.await_driver(1)
     before = described(job)

@@ -120,7 +120,7 @@ def test_a_failure_is_followed_by_another_attempt_once_nothing_is_left(job: Live
         lambda: "deletionTimestamp" in job.api.call("GET", f"{job.pods_path}/{executor}")["metadata"],
     )
     await_that("the pause is over", lambda: _past(job.status["restarts"]["nextRetryTime"]))
-    assert [one["metadata"]["name"] for one in job.pods if one["metadata"]["name"].endswith("driver")] == [
+    assert [each["metadata"]["name"] for each in job.pods if each["metadata"]["name"].endswith("driver")] == [
         f"{job.name}-1-driver"
     ]
     job.api.merge(f"{job.pods_path}/{executor}", {"metadata": {"finalizers": None}})
@@ -270,9 +270,9 @@ def test_an_expression_that_backtracks_holds_up_nobody(job: LiveJob, running: Ru
 def test_a_forged_driver_moves_nobody(job: LiveJob) -> None:
     """By somebody who may create pods in the namespace."""
     other = LiveJob(job.api, job.namespace, f"{job.name}-other")
-    for one in (job, other):
-        one.create()
-        one.run(1)
+    for each in (job, other):
+        each.create()
+        each.run(1)
     executor = job.add_executor(1)
     name = f"{job.name}-999999999-driver"
     owner = job.api.call("GET", f"{job.pods_path}/{job.name}-1-driver")["metadata"]["ownerReferences"]
@@ -285,14 +285,14 @@ def test_a_forged_driver_moves_nobody(job: LiveJob) -> None:
     job.api.call("POST", job.pods_path, pod)
     await_that("the forged pod is named", lambda: ("ForeignObject", 1) in job.events)
     message = next(
-        one["message"]
-        for one in job.api.items(f"/api/v1/namespaces/{job.namespace}/events")
-        if one["reason"] == "ForeignObject" and one["involvedObject"]["name"] == job.name
+        each["message"]
+        for each in job.api.items(f"/api/v1/namespaces/{job.namespace}/events")
+        if each["reason"] == "ForeignObject" and each["involvedObject"]["name"] == job.name
     )
     assert message.startswith(f"pod {name} (driver, attempt 999999999) has this job's labels")
     await_that("the forged pod is gone", lambda: job.api.get(f"{job.pods_path}/{name}") is None)
-    assert sorted(one["metadata"]["name"] for one in job.pods) == [f"{job.name}-1-driver", executor]
-    assert not any("deletionTimestamp" in one["metadata"] for one in job.pods)
+    assert sorted(each["metadata"]["name"] for each in job.pods) == [f"{job.name}-1-driver", executor]
+    assert not any("deletionTimestamp" in each["metadata"] for each in job.pods)
     assert (job.status["state"], job.status["attempt"]["id"]) == ("Running", 1)
 
 
@@ -340,7 +340,7 @@ def _past(time: str) -> bool:
     return moment is not None and now() > moment
 
 
-def test_a_crashed_job_without_a_time_out_is_deleted_when_its_transactions_are_settled(job: LiveJob) -> None:
+def test_a_crashed_job_without_a_time_out_is_deleted_when_it_is_settled(job: LiveJob) -> None:
     """With the chart's rights, the API server's own finalizers, and a status as its definition lets it through."""
     job.create(sink={"transactions": {"timeoutSeconds": 0}}, restartPolicy={"backoff": {"initialSeconds": 300}})
     job.run(1, hold=False)

@@ -32,7 +32,7 @@ def check(pod: dict[str, Any], role: str) -> None:
     assert pod["metadata"].get("annotations", {}).items() >= metadata["annotations"].items()
     assert {name: pod["spec"].get(name) for name in COMPARED} == {name: EVERYTHING["spec"][name] for name in COMPARED}
     assert pod["spec"]["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
-    assert [one for one in pod["spec"]["tolerations"] if one["key"] == "spot"] == EVERYTHING["spec"]["tolerations"]
+    assert [each for each in pod["spec"]["tolerations"] if each["key"] == "spot"] == EVERYTHING["spec"]["tolerations"]
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     assert volumes["model"]["persistentVolumeClaim"]["claimName"] == "model-files"
     assert {"lookup", "keys", "cache", "tmp", "work"} <= set(volumes)

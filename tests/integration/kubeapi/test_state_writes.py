@@ -168,7 +168,7 @@ def test_a_refusal_after_a_try_that_did_not_arrive_is_one(
 
 
 @pytest.mark.parametrize("refused", [Refuse(403, "forbidden"), Refuse(422, "immutable")])
-def test_a_refusal_after_a_lost_answer_that_nobody_may_look_at_leaves_it_to_the_next_attempt(
+def test_a_refusal_after_a_lost_answer_leaves_it_to_the_next_attempt(
     state_fixture: StateFixture, proxy: ApiProxy, behind: Any, refused: Refuse
 ) -> None:
     store = state_fixture.store(behind)
@@ -392,7 +392,7 @@ def test_a_job_whose_write_was_not_answered_settles_it_in_the_next_attempt(
 
 
 @pytest.mark.parametrize("may_look", [True, False])
-def test_a_job_whose_answer_was_lost_and_whose_rights_are_gone_aborts_nothing_that_is_final(
+def test_a_job_without_an_answer_and_without_rights_aborts_nothing_final(
     story: Story, proxy: ApiProxy, may_look: bool
 ) -> None:
     before = story.document.checkpoint_id

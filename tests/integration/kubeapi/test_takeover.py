@@ -74,11 +74,11 @@ def test_two_operators_start_one_attempt(api: ApiClient, place: Place, start_ope
     for lease in ("one", "two"):
         start_operator(leader_election="false", lease_name=lease)
     jobs = [LiveJob(api, place.namespace, f"job-{number}") for number in range(8)]
-    for one in jobs:
-        one.create()
-    for one in jobs:
-        await_that("an attempt has started", lambda one=one: one.status.get("attempt"))
-    for one in jobs:
-        pods: list[dict[str, Any]] = one.pods
+    for each in jobs:
+        each.create()
+    for each in jobs:
+        await_that("an attempt has started", lambda each=each: each.status.get("attempt"))
+    for each in jobs:
+        pods: list[dict[str, Any]] = each.pods
         assert len(pods) == 1, [pod["metadata"]["name"] for pod in pods]
     assert len(api.items(JOBS.format(place.namespace))) == len(jobs)

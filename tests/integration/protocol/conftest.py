@@ -44,5 +44,5 @@ def story(
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for each in made:
+        each.close()

@@ -11,8 +11,8 @@ from tests.support.protocol.story import Story
 def _read(job: Story) -> dict[int, set[int]]:
     """The partitions of which each subtask has committed records in the last checkpoint."""
     return {
-        one.subtask: {split.partition.partition for split in one.ranges if split.size}
-        for one in job.document.committables
+        each.subtask: {split.partition.partition for split in each.ranges if split.size}
+        for each in job.document.committables
     }
 
 

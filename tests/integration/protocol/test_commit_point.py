@@ -26,13 +26,13 @@ def expired(job: Story) -> None:
 def nearly_expired(job: Story) -> None:
     """What is left of the oldest transaction is less than a write and a commit may take: 0.6 s of 4."""
     described = job.client.describe(job.open_transactions()).values()
-    begun = min(one.start_time_ms for one in described) / 1000
+    begun = min(each.start_time_ms for each in described) / 1000
     time.sleep(max(0.0, begun + job.timeout - 0.6 - time.time()))
 
 
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize(("happens", "timeout"), [(twin, 60), (expired, 4), (nearly_expired, 4)])
-def test_a_transaction_that_ends_after_its_pre_commit_ends_the_attempt_before_anything_is_final(
+def test_a_transaction_that_ends_after_its_pre_commit_ends_the_attempt(
     happens: Callable[[Story], None], timeout: int, aligned: bool, story: Stories
 ) -> None:
     job = story(timeout=timeout, aligned=aligned)

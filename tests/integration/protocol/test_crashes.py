@@ -89,7 +89,7 @@ def test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost(
         for parallelism in (2, 3):
             job.start(parallelism)
             assert isinstance(job.failure, TransactionLost), job.failure
-            assert all(one.transactional_id in job.failure.message for one in job.document.committables)
+            assert all(each.transactional_id in job.failure.message for each in job.document.committables)
             assert '"onTransactionLost":"Replay"' in job.failure.remedy
             assert visibility.numbers(job.bootstrap, job.sink) == []
         job.lost_policy = OnTransactionLost.REPLAY

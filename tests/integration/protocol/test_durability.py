@@ -104,7 +104,7 @@ def test_the_remedy_is_accepted_and_ends_the_warning(ensemble: Ensemble) -> None
 
     plan, _ = json.JSONDecoder().raw_decode(remedy[remedy.index("{") :])
     admin = KafkaAdminClient(bootstrap_servers=ensemble.bootstrap.split(","))
-    wanted = {ClientPartition(one["topic"], one["partition"]): one["replicas"] for one in plan["partitions"]}
+    wanted = {ClientPartition(each["topic"], each["partition"]): each["replicas"] for each in plan["partitions"]}
     assert admin.alter_partition_reassignments(wanted) == dict.fromkeys(wanted)
     admin.close()
 

@@ -22,7 +22,7 @@ def test_a_job_that_was_idle_continues_where_its_ids_are_forgotten(aligned: bool
     assert job.document.offsets == committed.offsets
     job.kill()
     # What a week does: the triples and the group's offsets mean nothing to the brokers any more.
-    job.client.fence_all([one.transactional_id for one in committed.committables])
+    job.client.fence_all([each.transactional_id for each in committed.committables])
     job.forget_group_offsets()
     job.produce(30)
     job.finish(3)
@@ -41,7 +41,7 @@ def test_a_crash_at_the_write_of_an_idle_job_is_harmless(effective: bool, story:
     job.finish(3)
 
 
-def test_an_attempt_that_settled_what_it_found_leaves_nothing_to_settle_before_it_reads(story: Stories) -> None:
+def test_an_attempt_leaves_nothing_to_settle_before_it_reads(story: Stories) -> None:
     job = story()
     job.produce(60)
     job.start(2)
@@ -50,7 +50,7 @@ def test_an_attempt_that_settled_what_it_found_leaves_nothing_to_settle_before_i
     job.start(3, stop=(StoreWrite(2, effective=True), End.KILL))
     assert job.document.committables == (), "the write after the claim, before anything else can fail"
     assert job.document.offsets == settled.offsets
-    job.client.fence_all([one.transactional_id for one in settled.committables])
+    job.client.fence_all([each.transactional_id for each in settled.committables])
     job.forget_group_offsets()
     job.finish(1)
     assert job.failures == []

@@ -68,7 +68,7 @@ def put_back(job: Story, document: str) -> None:
 
 def repeated(job: Story, document: CheckpointDocument, run: LocalRun) -> list[KafkaPartitionSplit]:
     """What was committed after the document."""
-    return [KafkaPartitionSplit(one, document.offsets[one], run.offsets[one]) for one in document.offsets]
+    return [KafkaPartitionSplit(each, document.offsets[each], run.offsets[each]) for each in document.offsets]
 
 
 def test_a_crash_resumes_where_the_group_is(job: Story) -> None:
@@ -99,13 +99,13 @@ def test_attempts_of_both_paces_follow_each_other(job: Story) -> None:
 
 
 def test_a_frozen_subtask_commits_nothing_after_the_next_start(job: Story) -> None:
-    one, other = partitions_of(job)
+    each, other = partitions_of(job)
     frozen = crashed(job)
-    frozen.write(one, 5)
+    frozen.write(each, 5)
     run = LocalRun(job)
     run.start()
     assert set(run.offsets.values()) == {17}
-    for act in (lambda: frozen.commit(one), lambda: frozen.write(other, 5)):
+    for act in (lambda: frozen.commit(each), lambda: frozen.write(other, 5)):
         with pytest.raises(TransactionFenced):
             act()
     run.copy(5)
@@ -191,7 +191,7 @@ def test_a_crash_between_the_grant_and_the_record_of_the_places(job: Story, plac
     job.finish()
 
 
-def test_a_group_that_was_reset_while_the_job_runs_has_its_offsets_back_with_the_next_commit(job: Story) -> None:
+def test_a_group_that_was_reset_has_its_offsets_back_with_the_next_commit(job: Story) -> None:
     run = LocalRun(job)
     run.start()
     run.copy(10)
@@ -283,14 +283,14 @@ def test_an_earlier_document_of_an_earlier_attempt_stops_the_job(job: Story, rec
 
 def test_a_deleted_job_leaves_no_subtask_that_can_write(job: Story, tmp_path: Path) -> None:
     """Its last attempt resumes nothing, so a group that is gone does not stop it."""
-    one, other = partitions_of(job)
+    each, other = partitions_of(job)
     frozen = crashed(job)
-    frozen.write(one, 5)
+    frozen.write(each, 5)
     reset(job, 3)
     last = settle(job.last_attempt(), store=job.store, retained=job.retained, credentials=tmp_path)
     assert (last.outcome, last.reason) == (AttemptOutcome.DRAINED, SETTLED), last.message
     assert job.open_transactions() == []
-    for act in (lambda: frozen.commit(one), lambda: frozen.copy(5, other)):
+    for act in (lambda: frozen.commit(each), lambda: frozen.copy(5, other)):
         with pytest.raises(TransactionFenced):
             act()
 

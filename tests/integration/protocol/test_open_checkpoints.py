@@ -57,7 +57,7 @@ def coming(job: Story) -> Callable[[], None]:
     return meanwhile
 
 
-def test_records_that_come_before_the_barrier_are_written_before_it_and_are_of_the_checkpoint(job: Story) -> None:
+def test_records_before_the_barrier_are_of_the_checkpoint(job: Story) -> None:
     job.checkpoint(meanwhile=coming(job))
     assert sum(job.document.offsets.values()) == 2 * BEFORE + MEANWHILE
     assert len(visibility.records(job.bootstrap, job.sink)) == results(2 * BEFORE + MEANWHILE)
@@ -67,7 +67,7 @@ def test_records_that_come_before_the_barrier_are_written_before_it_and_are_of_t
 
 @pytest.mark.parametrize("loss", [Loss.WORKER, Loss.COMES_BACK, Loss.EXECUTOR])
 @pytest.mark.parametrize("moment", [TaskMoment.READ, TaskMoment.PRODUCED])
-def test_a_subtask_that_is_lost_behind_the_barrier_is_followed_by_one_that_reads_the_plan(
+def test_a_subtask_that_is_lost_behind_the_barrier_is_replaced_and_reads_the_plan(
     loss: Loss, moment: TaskMoment, job: Story
 ) -> None:
     def meanwhile() -> None:
@@ -82,9 +82,7 @@ def test_a_subtask_that_is_lost_behind_the_barrier_is_followed_by_one_that_reads
 
 
 @pytest.mark.parametrize("loss", [Loss.EXECUTOR, Loss.COMES_BACK])
-def test_what_a_subtask_without_planned_records_has_written_is_ended_when_its_next_try_has_none(
-    loss: Loss, story: Stories
-) -> None:
+def test_what_a_subtask_has_written_is_ended_when_its_next_try_has_no_records(loss: Loss, story: Stories) -> None:
     job = partial(story, engine=Engine.CONTINUOUS)()
     job.produce(BEFORE)
     job.start(PARALLELISM, POOL)

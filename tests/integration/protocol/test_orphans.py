@@ -41,8 +41,8 @@ def orphan(broker: str) -> Iterator[Orphan]:
         return zombie
 
     yield make
-    for one in made:
-        one.close()
+    for each in made:
+        each.close()
 
 
 def run_of(job: Story) -> AttemptRun:

@@ -22,9 +22,9 @@ def test_A4_the_next_checkpoint_of_a_superseded_driver_takes_no_id_over(
     job = story(aligned=False, naming=naming)
     superseded = Overtaking(act=act, place=place, ahead=1, dies=True).play(job)
     assert isinstance(superseded.failure, CheckpointConflict), superseded.failure
-    named = [one.transactional_id for one in job.document.committables]
+    named = [each.transactional_id for each in job.document.committables]
     assert named
-    epochs = {one.transactional_id: one.producer_epoch for one in job.document.committables}
-    assert {one: found.producer_epoch for one, found in job.client.describe(named).items()} == epochs
+    epochs = {each.transactional_id: each.producer_epoch for each in job.document.committables}
+    assert {each: found.producer_epoch for each, found in job.client.describe(named).items()} == epochs
     job.finish(2)
     assert job.failures == []

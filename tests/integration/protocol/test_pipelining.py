@@ -90,7 +90,7 @@ def test_the_next_checkpoint_is_pre_committed_before_the_document_of_the_one_bef
 def test_checkpoints_follow_each_other(to: TaskMoment | None, opens_ahead: bool, story: Stories) -> None:
     """More of them than the pool has slots, then an orderly stop with one under way."""
     job = begun(story(per_checkpoint=20, opens_ahead=opens_ahead))
-    for at in 2 * [one.at for one in AHEAD if one.to is to]:
+    for at in 2 * [each.at for each in AHEAD if each.to is to]:
         job.checkpoint(ahead=Ahead(at, to))
     job.drain()
     assert job.failures == []

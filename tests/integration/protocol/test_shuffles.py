@@ -54,7 +54,7 @@ def test_I01_an_attempt_that_is_killed_in_a_checkpoint(moment: Moment, story: St
     job.finish(3)
 
 
-@pytest.mark.parametrize("moment", [one for one in OF_A_CHECKPOINT if one is not Moment.BETWEEN_COMMITS])
+@pytest.mark.parametrize("moment", [each for each in OF_A_CHECKPOINT if each is not Moment.BETWEEN_COMMITS])
 def test_P11_a_checkpoint_that_timed_out_as_a_whole_goes_back(moment: Moment, story: Stories) -> None:
     """The coordinators still know these very transactions, and that they have aborted them."""
     job = story(aligned=False, timeout=5)
@@ -133,10 +133,12 @@ def test_C07_ids_that_have_expired_prove_nothing(unique: str, tmp_path: Path) ->
         job.produce(40)
         job.start(2)
         job.checkpoint((Moment.AFTER_COMMITS, End.KILL))
-        ids = [one.transactional_id for one in job.document.committables]
+        ids = [each.transactional_id for each in job.document.committables]
         assert len(ids) == 2
         _await(lambda: not job.client.describe(ids))
-        numbers = _stopped(job, "neither committed nor lost", *(f"{one} (INVALID_PRODUCER_ID_MAPPING)" for one in ids))
+        numbers = _stopped(
+            job, "neither committed nor lost", *(f"{each} (INVALID_PRODUCER_ID_MAPPING)" for each in ids)
+        )
         assert numbers == _EVERY
 
 

@@ -24,7 +24,7 @@ def test_A2_a_sweep_of_a_superseded_start_ends_nothing(moment: Moment, aligned: 
     job.start(2)
     job.checkpoint((moment, End.FREEZE))
     visibility.await_ended(job.client, job.prefix)
-    described = job.client.describe(one.transactional_id for one in job.document.committables)
+    described = job.client.describe(each.transactional_id for each in job.document.committables)
     superseded = job.thaw()
     assert isinstance(superseded.failure, CheckpointConflict), superseded.failure
     assert job.client.describe(described) == described

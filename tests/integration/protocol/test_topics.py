@@ -48,18 +48,18 @@ def test_all_topics_of_a_subtask_are_in_its_one_transaction(job: Story) -> None:
     job.checkpoint((Moment.AFTER_WRITE, End.KILL))
     committables = job.document.committables
     assert len(committables) == FROM
-    described = job.client.describe([one.transactional_id for one in committables])
-    for one in committables:
-        written = {place.topic for place in described[one.transactional_id].partitions}
+    described = job.client.describe([each.transactional_id for each in committables])
+    for each in committables:
+        written = {place.topic for place in described[each.transactional_id].partitions}
         assert {job.sink, job.odd, job.letters} <= written
-        assert one.records > 0 < one.dead_letters
+        assert each.records > 0 < each.dead_letters
     assert set(seen(job).values()) == {0}
     job.start(TO)
     assert job.recovery is not None
     assert job.recovery.committed == FROM
     counts = seen(job)
-    assert counts[job.letters] == sum(one.dead_letters for one in committables)
-    assert counts[job.sink] + counts[job.odd] == sum(one.records for one in committables)
+    assert counts[job.letters] == sum(each.dead_letters for each in committables)
+    assert counts[job.sink] + counts[job.odd] == sum(each.records for each in committables)
     assert job.finish(TO) == 0
 
 

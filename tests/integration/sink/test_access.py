@@ -51,15 +51,15 @@ def client(secured):
         return opened[-1]
 
     yield make
-    for one in opened:
-        one.close()
+    for each in opened:
+        each.close()
 
 
 def test_right_credentials_and_rights(client):
     job = client()
     job.fence_all(["mine-0"])
     assert job.describe(["mine-0"])["mine-0"].producer_epoch == 0
-    assert [one.transactional_id for one in job.list_transactions("mine")] == ["mine-0"]
+    assert [each.transactional_id for each in job.list_transactions("mine")] == ["mine-0"]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_ids_that_may_not_be_described_are_not_listed(client):
     """Kafka leaves them out without a word: who may write under an id may describe it, so ours never miss."""
     client("admin", "a").fence_all(["other-1"])
     assert client().list_transactions("other") == []
-    assert [one.transactional_id for one in client("admin", "a").list_transactions("other")] == ["other-1"]
+    assert [each.transactional_id for each in client("admin", "a").list_transactions("other")] == ["other-1"]
     client().fence_all(["mine-1"])
-    assert "mine-1" in {one.transactional_id for one in client().list_transactions("mine")}
+    assert "mine-1" in {each.transactional_id for each in client().list_transactions("mine")}
 
 
 def test_the_evidence_says_what_is_missing(secured):

@@ -94,7 +94,7 @@ def test_commits_continue_after_a_crash_of_the_broker(own):
     starting.start()
     settled = committer.commit(committables)
     starting.join()
-    assert {one.outcome for one in settled} == {CommitOutcome.COMMITTED}
+    assert {each.outcome for each in settled} == {CommitOutcome.COMMITTED}
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [0, 1, 2]
 
@@ -126,7 +126,7 @@ def test_a_broker_that_hangs_leaves_the_outcome_unknown_in_time_and_settles_late
         topic_scope.client.fence_all(["p-9"], deadline=Deadline.after(1))
     broker.resume()
     settled = KafkaCommitter(topic_scope.client, None, timeout=240).commit(committables)
-    assert {one.outcome for one in settled} == {CommitOutcome.COMMITTED}
+    assert {each.outcome for each in settled} == {CommitOutcome.COMMITTED}
     assert topic_scope.open_transactions() == []
     visibility.await_stable(topic_scope.bootstrap, topic_scope.topic)
     assert topic_scope.numbers() == [0, 1, 2]
@@ -136,12 +136,12 @@ def test_a_client_may_be_used_from_many_threads(own):
     _, topic_scope, committables = own
     answers = []
 
-    def work(one):
+    def work(each):
         for _ in range(20):
-            topic_scope.client.describe([one.transactional_id])
-        answers.append(end_txn(topic_scope.client, one.transactional_id, one.producer_id, one.producer_epoch, True))
+            topic_scope.client.describe([each.transactional_id])
+        answers.append(end_txn(topic_scope.client, each.transactional_id, each.producer_id, each.producer_epoch, True))
 
-    threads = [threading.Thread(target=work, args=(one,)) for one in committables]
+    threads = [threading.Thread(target=work, args=(each,)) for each in committables]
     for thread in threads:
         thread.start()
     for thread in threads:

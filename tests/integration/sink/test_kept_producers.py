@@ -56,7 +56,7 @@ class Job:
     def complete(self):
         """The next checkpoint, to its end; returns the epoch of its transaction."""
         epoch = self.pre_commit()
-        assert [one.outcome for one in self.subtask.notify(self.written)] == [CommitOutcome.COMMITTED]
+        assert [each.outcome for each in self.subtask.notify(self.written)] == [CommitOutcome.COMMITTED]
         return epoch
 
 
@@ -179,7 +179,7 @@ def test_a_producer_that_the_sweep_has_retired_is_not_used_again(job, topic_scop
 
 
 @pytest.mark.parametrize("has_transaction", [True, False])
-def test_a_lost_try_is_not_committed_where_another_process_has_completed_its_checkpoint(
+def test_a_lost_try_is_not_committed_where_another_completed_its_checkpoint(
     job, harness, way, topic_scope, has_transaction
 ):
     """Its answer was lost, and the other process had no records where its transform is not deterministic."""
@@ -193,7 +193,7 @@ def test_a_lost_try_is_not_committed_where_another_process_has_completed_its_che
         other.write(job.written)
         ranges = (KafkaPartitionSplit(job.source, job.written - 1, job.written),)
         other.snapshot(job.written, ranges=ranges)
-        assert [one.outcome for one in other.notify(job.written)] == [CommitOutcome.COMMITTED]
+        assert [each.outcome for each in other.notify(job.written)] == [CommitOutcome.COMMITTED]
         (again,) = other.reusable.of_subtask(0).items()
         job.subtask.reusable._of[0].update([again])
     settled = job.subtask._checkpoint_id - 1

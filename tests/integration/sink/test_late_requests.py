@@ -33,7 +33,7 @@ def subtask(harness, way, topic_scope):
 def complete(subtask, number, source):
     subtask.write(number)
     subtask.snapshot(number, ranges=(KafkaPartitionSplit(source, number - 1, number),))
-    return [one.outcome for one in subtask.notify(number)]
+    return [each.outcome for each in subtask.notify(number)]
 
 
 def test_a_late_commit_ends_no_later_transaction(subtask, way, topic_scope, source):
@@ -47,7 +47,7 @@ def test_a_late_commit_ends_no_later_transaction(subtask, way, topic_scope, sour
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2], "checkpoint 3 is half written"
     subtask.snapshot(3, ranges=(KafkaPartitionSplit(source, 2, 3),))
-    assert [one.outcome for one in subtask.notify(3)] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in subtask.notify(3)] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [1, 2, 3]
 
@@ -94,7 +94,7 @@ def test_a_late_offset_commit_sets_the_group_back_until_the_next_checkpoint(harn
     assert topic_scope.numbers() == [1, 2]
     assert evidence.committed([source]) == {source: GroupOffset(1, offset_mark(JOB_UID, 1, 1))}
     again = harness(pool_size=3, group_id=topic_scope.prefix).open(state)
-    assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED] * 2
+    assert [each.outcome for each in again.settled] == [CommitOutcome.COMMITTED] * 2
     complete(again, 3, source)
     assert evidence.committed([source]) == {source: GroupOffset(3, offset_mark(JOB_UID, 1, 3))}
     assert topic_scope.open_transactions() == []
@@ -116,6 +116,6 @@ def test_what_a_late_request_opens_ends_when_the_id_is_used_again(harness, way, 
     subtask.write(3)
     way.deliver()
     subtask.snapshot(3, ranges=(KafkaPartitionSplit(source, 2, 3),))
-    assert [one.outcome for one in subtask.notify(3)] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in subtask.notify(3)] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [1, 2, 3]

@@ -47,7 +47,7 @@ def patient(tmp_path_factory):
 
 @pytest.fixture
 def own(patient, unique):
-    create_topics(patient.bootstrap, *(NewTopic(one, num_partitions=3) for one in (unique, f"{unique}.in")))
+    create_topics(patient.bootstrap, *(NewTopic(each, num_partitions=3) for each in (unique, f"{unique}.in")))
     client = TransactionClient({"bootstrap.servers": patient.bootstrap})
     yield TopicScope(patient.bootstrap, unique, unique, client)
     client.close()
@@ -86,7 +86,7 @@ def test_an_open_transaction_outlives_its_owner_the_brokers_scans_and_a_restart(
     assert found.is_open_with(named.producer_id, named.producer_epoch)
     assert found.timeout_ms == 2**31 - 1
     second = Harness(patient.bootstrap, own.topic, own.prefix, never=True).restore(state)
-    assert [one.outcome for one in second.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     second.kill()
     assert own.open_transactions() == []
     assert own.numbers() == [1]

@@ -41,8 +41,8 @@ def sender(broker: str, unique: str) -> Iterator[Senders]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for each in made:
+        each.close()
 
 
 @pytest.fixture

@@ -46,19 +46,19 @@ def rows(topics: list[str | None], **columns: object) -> pa.RecordBatch:
 
 
 def test_topics_of_a_column_are_in_one_transaction(routed, topic_scope, make_topic):
-    one, two = make_topic(name="one"), make_topic(partitions=2, name="two")
+    each, two = make_topic(name="one"), make_topic(partitions=2, name="two")
     attempt = routed(topic_from=TopicFrom.COLUMN).open()
-    attempt.write_batch(rows([one, two, one, two, two]))
+    attempt.write_batch(rows([each, two, each, two, two]))
     state = attempt.snapshot(1)
     (committable,) = state.pending
     written = topic_scope.client.describe([committable.transactional_id])[committable.transactional_id].partitions
-    assert {place.topic for place in written} == {one, two}
-    assert visibility.numbers(topic_scope.bootstrap, one) == visibility.numbers(topic_scope.bootstrap, two) == []
+    assert {place.topic for place in written} == {each, two}
+    assert visibility.numbers(topic_scope.bootstrap, each) == visibility.numbers(topic_scope.bootstrap, two) == []
     attempt.kill()
     again = routed(topic_from=TopicFrom.COLUMN).restore(state)
-    assert [one.outcome for one in again.settled] == [CommitOutcome.COMMITTED]
+    assert [each.outcome for each in again.settled] == [CommitOutcome.COMMITTED]
     topic_scope.await_ended()
-    assert visibility.numbers(topic_scope.bootstrap, one) == [0, 2]
+    assert visibility.numbers(topic_scope.bootstrap, each) == [0, 2]
     assert sorted(visibility.numbers(topic_scope.bootstrap, two)) == [1, 3, 4]
     assert topic_scope.numbers() == []
 
@@ -66,23 +66,23 @@ def test_topics_of_a_column_are_in_one_transaction(routed, topic_scope, make_top
 @pytest.mark.parametrize(("wrong", "error"), [("none", TopicNotFound), (None, TransformError)])
 def test_a_wrong_topic_loses_nothing(routed, topic_scope, make_topic, wrong, error):
     """The checkpoint fails as a whole; after the cause is repaired the same range is written once."""
-    one = make_topic(name="one")
+    each = make_topic(name="one")
     missing = wrong and f"{topic_scope.prefix}.{wrong}"
     attempt = routed(topic_from=TopicFrom.COLUMN).open()
-    attempt.write_batch(rows([one, one]))
+    attempt.write_batch(rows([each, each]))
     with pytest.raises(error) as caught:
-        attempt.write_batch(rows([one, missing]))
+        attempt.write_batch(rows([each, missing]))
     assert "topic" in caught.value.remedy
     attempt.kill()
     if missing:
         with pytest.raises(TopicNotFound):  # nor has anybody created it by guess
             SinkTopics({"bootstrap.servers": topic_scope.bootstrap}).partitions(missing)
     again = routed(topic_from=TopicFrom.COLUMN).open()
-    again.write_batch(rows([one, one, one]))
+    again.write_batch(rows([each, each, each]))
     again.snapshot(1)
     again.notify(1)
     topic_scope.await_ended()
-    assert visibility.numbers(topic_scope.bootstrap, one) == [0, 1, 2]
+    assert visibility.numbers(topic_scope.bootstrap, each) == [0, 1, 2]
     assert topic_scope.open_transactions() == []
 
 
@@ -107,7 +107,7 @@ def test_source_partitions_stay_together(routed, topic_scope, make_topic):
     attempt.notify(1)
     topic_scope.await_ended()
     found = visibility.messages(topic_scope.bootstrap, topic)
-    assert {int(one.value()): one.partition() for one in found} == {
+    assert {int(each.value()): each.partition() for each in found} == {
         row: number % 3 for row, number in enumerate(numbers)
     }
 

@@ -77,7 +77,7 @@ class Source:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         try:
             wanted = [ClientPartition(self.topic, number) for number in range(PARTITIONS)]
-            return {one.partition: one.offset for one in consumer.committed(wanted, timeout=20)}
+            return {each.partition: each.offset for each in consumer.committed(wanted, timeout=20)}
         finally:
             consumer.close()
 
@@ -100,22 +100,22 @@ def jobs(broker: str, source: Source, unique: str) -> Iterator[Jobs]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.stop()
+    for each in made:
+        each.stop()
 
 
 def shared(*members: GroupJob) -> bool:
     """Every partition is somebody's, none is two members', and nobody has none."""
-    parts = [one.partitions for one in members]
+    parts = [each.partitions for each in members]
     return all(parts) and sorted(itertools.chain(*parts)) == list(range(PARTITIONS))
 
 
 def read_by(*members: GroupJob) -> Counter[int]:
-    return Counter(itertools.chain(*(list(one.values) for one in members)))
+    return Counter(itertools.chain(*(list(each.values) for each in members)))
 
 
 @pytest.mark.parametrize("assignor", list(Assignor))
-def test_two_members_share_the_partitions_and_repeat_nothing_across_a_join_and_a_leave(
+def test_two_members_share_the_partitions_and_repeat_nothing(
     jobs: Jobs, source: Source, unique: str, assignor: Assignor
 ) -> None:
     source.write(200)
@@ -133,9 +133,9 @@ def test_two_members_share_the_partitions_and_repeat_nothing_across_a_join_and_a
     assert first.membership.drain(10)
     assert read_by(first, second) == Counter(range(source.count)), "each record once"
     assert sum(source.committed(unique).values()) == source.count
-    lost = [one for one in (*first.events, *second.events) if one.startswith("PartitionsLost")]
+    lost = [each for each in (*first.events, *second.events) if each.startswith("PartitionsLost")]
     assert not lost
-    revoked = [one for one in first.events if one.startswith("PartitionsRevoked")]
+    revoked = [each for each in first.events if each.startswith("PartitionsRevoked")]
     kept = "(2 partition" if assignor.cooperative else "(4 partition"
     assert revoked[0].split(": ")[1].startswith(kept[1:]), "a cooperative rebalance takes only what moves"
 
@@ -206,7 +206,7 @@ def test_a_member_that_is_not_polled_in_time_loses_its_partitions_and_comes_back
 
     job = jobs(options={"max_poll_interval_seconds": 6}, on_event=stall)
     await_(lambda: len(job.events) >= 3, "it did not come back")
-    assert [one.partition(":")[0] for one in job.events[:3]] == [
+    assert [each.partition(":")[0] for each in job.events[:3]] == [
         "PartitionsAssigned", "PartitionsLost", "PartitionsAssigned"
     ]  # fmt: skip
     source.write(100)
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_is_too_slow_for_a_rebalance_gives_its_partitions_up(j
     first = jobs(hold=5, finish_seconds=1)
     await_(lambda: len(first.partitions) == PARTITIONS, "no assignment")
     second = jobs()
-    await_(lambda: any(one.startswith("PartitionsLost") for one in first.events), "nothing was given up")
+    await_(lambda: any(each.startswith("PartitionsLost") for each in first.events), "nothing was given up")
     await_(lambda: len(read_by(first, second)) == 40, "a record was missed")
     await_(lambda: first.values, "the slow checkpoint was not completed")
     assert first.failure is None
@@ -249,7 +249,7 @@ def test_a_refused_commit_is_counted_and_the_job_continues(
     )
     begun.set()
     await_(lambda: job.commits.failed == 1, "the commit was not refused")
-    await_(lambda: any(one.startswith("PartitionsLost") for one in job.events), "the member did not notice")
+    await_(lambda: any(each.startswith("PartitionsLost") for each in job.events), "the member did not notice")
     source.write(40)
     await_(lambda: set(job.values) == set(range(80)), "a record was missed")
     await_(lambda: sum(source.committed(unique).values()) == 80, "it commits no more", 30)
@@ -313,7 +313,7 @@ class Process:
 
 
 @pytest.mark.parametrize("assignor", [Assignor.RANGE, Assignor.COOPERATIVE_STICKY])
-def test_a_session_that_expires_gives_the_partitions_away_and_the_zombie_commits_nothing(
+def test_a_session_that_expires_gives_the_partitions_away(
     jobs: Jobs, source: Source, broker: str, unique: str, assignor: Assignor
 ) -> None:
     source.write(200)

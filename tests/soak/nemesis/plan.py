@@ -175,7 +175,7 @@ class Plan:
         """Source, sink and dead letters."""
         settings = {"min.insync.replicas": str(self.min_in_sync)}
         return [
-            NewTopic(f"{prefix}.{name}", len(where), replica_assignment=[list(one) for one in where], config=settings)
+            NewTopic(f"{prefix}.{name}", len(where), replica_assignment=[list(each) for each in where], config=settings)
             for name, where in (("in", self.source), ("out", self.sink), ("dead", self.letters))
             if where
         ]

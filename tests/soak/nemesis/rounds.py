@@ -61,7 +61,7 @@ class _Round:
         outage = outage_of(round_of(next(iter(self._prefixes)).seed))
         topics = [topic for plan, prefix in self._prefixes.items() for topic in plan.topics(prefix)]
         self._ensemble.make_topics(*topics)
-        threads = [threading.Thread(target=self._play, args=one, daemon=True) for one in self._prefixes.items()]
+        threads = [threading.Thread(target=self._play, args=each, daemon=True) for each in self._prefixes.items()]
         for thread in threads:
             thread.start()
         self._strike(outage)

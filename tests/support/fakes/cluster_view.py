@@ -61,8 +61,8 @@ class FakeCluster:
 
     def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         asked = set(partitions)
-        there = self.existing({one.topic for one in asked})
-        return {one for one in asked if one.partition >= there.get(one.topic, 0)}
+        there = self.existing({each.topic for each in asked})
+        return {each for each in asked if each.partition >= there.get(each.topic, 0)}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return {name: self.ids[name] for name in self.existing(topics) if name in self.ids}
@@ -71,19 +71,19 @@ class FakeCluster:
         wanted = list(partitions)
         if wanted:
             self.asked_earliest.append(wanted)
-        return {one: self.starts.get(one, 0) for one in wanted}
+        return {each: self.starts.get(each, 0) for each in wanted}
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """:raises TopicNotFound: one of them was deleted (:meth:`delete`), as the brokers' answer is."""
         wanted = list(partitions)
-        gone = sorted(self.deleted & {one.topic for one in wanted})
+        gone = sorted(self.deleted & {each.topic for each in wanted})
         if gone:
             msg = f"listing offsets: topic {', '.join(gone)} does not exist"
             raise TopicNotFound(msg)
-        return {one: self.replaced.get(one, self.ends.get(one, 0)) for one in wanted}
+        return {each: self.replaced.get(each, self.ends.get(each, 0)) for each in wanted}
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {one: end + self.unstable.get(one, 0) for one, end in self.latest(partitions).items()}
+        return {each: end + self.unstable.get(each, 0) for each, end in self.latest(partitions).items()}
 
     def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """:raises LeaderUnavailable: the brokers do not agree."""
@@ -92,15 +92,15 @@ class FakeCluster:
         if self.undecided:
             msg = "listing offsets: the brokers do not agree"
             raise LeaderUnavailable(msg)
-        return {one: self.ends.get(one, 0) + self.unstable.get(one, 0) for one in wanted}
+        return {each: self.ends.get(each, 0) + self.unstable.get(each, 0) for each in wanted}
 
     def delete(self, topic: str) -> None:
         """The topic and its records are gone; a topic of that name may be made again, from offset 0."""
         del self.partitions[topic]
         self.deleted.add(topic)
         for offsets in (self.starts, self.ends, self.commits):
-            for one in [one for one in offsets if one.topic == topic]:
-                del offsets[one]
+            for each in [each for each in offsets if each.topic == topic]:
+                del offsets[each]
 
     def grow(self, topic: str, partitions: int) -> None:
         """More partitions for a topic, or a new one."""
@@ -110,12 +110,12 @@ class FakeCluster:
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         """:raises OverflowError: a time is outside 64 bits, as in Kafka's client."""
         found = {}
-        for one, millis in times.items():
+        for each, millis in times.items():
             millis.to_bytes(8, signed=True)
-            later = [(number, time) for number, time in enumerate(self.times.get(one, [])) if time >= millis]
+            later = [(number, time) for number, time in enumerate(self.times.get(each, [])) if time >= millis]
             if later:
-                found[one] = FoundRecord(self.starts.get(one, 0) + later[0][0], later[0][1])
+                found[each] = FoundRecord(self.starts.get(each, 0) + later[0][0], later[0][1])
         return found
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {one: self.commits[one] for one in partitions if one in self.commits}
+        return {each: self.commits[each] for each in partitions if each in self.commits}

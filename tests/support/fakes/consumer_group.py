@@ -49,7 +49,7 @@ class FakeMember:
         """Plans the next checkpoint, as the engine does: only where there is something to read."""
         if self.under_way is None:
             splits = self.enumerator.plan()
-            self.under_way = splits if any(one.size for one in splits) else None
+            self.under_way = splits if any(each.size for each in splits) else None
 
     def finish(self) -> None:
         """The checkpoint's records are written, its offsets handed over, and it is complete."""
@@ -57,7 +57,7 @@ class FakeMember:
             return
         for split in self.under_way:
             self.group.read.update((split.partition, offset) for offset in range(split.start, split.stop))
-        self.membership.commit({one.partition: one.stop for one in self.under_way if one.size})
+        self.membership.commit({each.partition: each.stop for each in self.under_way if each.size})
         self.enumerator.complete(self.under_way)
         self.under_way = None
 
@@ -104,9 +104,9 @@ class FakeGroup:
         """UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION are refusals."""
         if member not in self.members or member.generation != self.generation:
             return False
-        for one, offset in offsets.items():
-            assert offset >= self.cluster.commits.get(one, 0), f"{one} went back to {offset}"
-            self.cluster.commits[one] = offset
+        for each, offset in offsets.items():
+            assert offset >= self.cluster.commits.get(each, 0), f"{each} went back to {offset}"
+            self.cluster.commits[each] = offset
         return True
 
     def rebalance(self, *, finishing: bool = True) -> None:

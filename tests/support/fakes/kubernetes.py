@@ -52,18 +52,18 @@ class FakeKubernetes:
 
     async def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
         """A page for each job."""
-        for one in self._all(names.KIND):
-            if namespace in {None, one["metadata"]["namespace"]}:
-                yield [one]
+        for each in self._all(names.KIND):
+            if namespace in {None, each["metadata"]["namespace"]}:
+                yield [each]
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]:
         return list(self._of_job("Pod", key))
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
         return [
-            {"kind": "PartialObjectMetadata", "metadata": one["metadata"]}
-            for one in self._of_job("ConfigMap", key)
-            if one["metadata"]["labels"].get(names.LABEL_ROLE) == ROLE_ATTEMPT
+            {"kind": "PartialObjectMetadata", "metadata": each["metadata"]}
+            for each in self._of_job("ConfigMap", key)
+            if each["metadata"]["labels"].get(names.LABEL_ROLE) == ROLE_ATTEMPT
         ]
 
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
@@ -213,7 +213,7 @@ class FakeKubernetes:
             return
         for place, body in list(self.objects.items()):
             owners = body["metadata"].get("ownerReferences") or ()
-            if (place[0] == names.KIND and place[2] == key.name) or any(one["uid"] == meta["uid"] for one in owners):
+            if (place[0] == names.KIND and place[2] == key.name) or any(each["uid"] == meta["uid"] for each in owners):
                 self.remove(place)
 
     def job(self, key: JobKey) -> Body:
@@ -223,16 +223,18 @@ class FakeKubernetes:
         return dict(self.job(key).get("status") or {})
 
     def condition(self, key: JobKey, kind: str) -> Body:
-        return next((one for one in self.status(key).get("conditions", ()) if one["type"] == kind), {})
+        return next((each for each in self.status(key).get("conditions", ()) if each["type"] == kind), {})
 
     def events(self, *, warning: bool | None = None) -> list[str]:
-        return [one["reason"] for one in self._all("Event") if warning is None or (one["type"] == "Warning") is warning]
+        return [
+            each["reason"] for each in self._all("Event") if warning is None or (each["type"] == "Warning") is warning
+        ]
 
     def pods(self, key: JobKey, role: str | None = None) -> list[Body]:
         return [
-            one
-            for one in self._of_job("Pod", key)
-            if role is None or one["metadata"]["labels"][names.LABEL_ROLE] == role
+            each
+            for each in self._of_job("Pod", key)
+            if role is None or each["metadata"]["labels"][names.LABEL_ROLE] == role
         ]
 
     def pod_runs(self, name: str, namespace: str = "team", *, since: str = "") -> None:
@@ -293,7 +295,7 @@ class FakeKubernetes:
         gone = self.objects.pop(place, None)
         for other, body in list(self.objects.items()):
             owners = body["metadata"].get("ownerReferences") or ()
-            if gone and other[0] == "Secret" and any(one["uid"] == gone["metadata"].get("uid") for one in owners):
+            if gone and other[0] == "Secret" and any(each["uid"] == gone["metadata"].get("uid") for each in owners):
                 self.objects.pop(other)
 
     def _written(self, verb: str, place: tuple[str, str, str]) -> None:

@@ -155,8 +155,8 @@ class CommittingJob:
                     time.sleep(0.2)
         finally:
             consumer.close()
-        assert all(one.error is None for one in found), found
-        return {TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+        assert all(each.error is None for each in found), found
+        return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def await_committed(self, expected: Mapping[TopicPartition, int]) -> None:
         """Waits until the group has these offsets: a transaction's markers are written after its commit is answered."""

@@ -253,7 +253,7 @@ def _modules_from(code: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path[:] = [one for one in sys.path if one != code]
+        sys.path[:] = [each for each in sys.path if each != code]
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", None)).startswith(code):
                 del sys.modules[name]

@@ -97,7 +97,7 @@ class GroupJob:
 
     @property
     def partitions(self) -> set[int]:
-        return {one.partition for one in self.enumerator.offsets}
+        return {each.partition for each in self.enumerator.offsets}
 
     def stop(self) -> None:
         """An orderly end: the checkpoint under way is completed and committed, then the group is left."""
@@ -121,7 +121,7 @@ class GroupJob:
             except KafkaSparkJobError as error:
                 self.failure = error
                 return
-            if any(one.size for one in splits):
+            if any(each.size for each in splits):
                 self._checkpoint(splits)
             else:
                 time.sleep(0.05)
@@ -129,13 +129,13 @@ class GroupJob:
     def _checkpoint(self, splits: tuple[KafkaPartitionSplit, ...]) -> None:
         read = [
             int(value.as_py())
-            for batch in self._reader.read([one for one in splits if one.size])
+            for batch in self._reader.read([each for each in splits if each.size])
             for value in batch.column("value")
         ]
         time.sleep(self.hold)
         self.values.extend(read)
         self.completed(read)
-        self.membership.commit({one.partition: one.stop for one in splits if one.size})
+        self.membership.commit({each.partition: each.stop for each in splits if each.size})
         self.enumerator.complete(splits)
 
 

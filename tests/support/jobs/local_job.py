@@ -129,11 +129,11 @@ class LocalJob:
 
     def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
         """Waits until completed checkpoints of this attempt cover this many source records."""
-        return self._await(lambda one: one.counters.records_in >= count, f"{count} records in", seconds)
+        return self._await(lambda each: each.counters.records_in >= count, f"{count} records in", seconds)
 
     def await_checkpoint(self, number: int, seconds: float = START_SECONDS) -> CheckpointDocument:
         """Waits until this attempt has completed the checkpoint."""
-        return self._await(lambda one: one.checkpoint_id >= number, f"checkpoint {number}", seconds)
+        return self._await(lambda each: each.checkpoint_id >= number, f"checkpoint {number}", seconds)
 
     def _await(self, done: Callable[[CheckpointDocument], bool], what: str, seconds: float) -> CheckpointDocument:
         end = time.monotonic() + seconds

@@ -68,10 +68,10 @@ def merged(states: Iterable[State]) -> State:
     """The state of a checkpoint over all subtasks; only subtask 0's hint exists."""
     every = list(states)
     return State(
-        checkpoint_id=max(one.checkpoint_id for one in every),
-        hint=next((one.hint for one in every if one.hint is not None), None),
+        checkpoint_id=max(each.checkpoint_id for each in every),
+        hint=next((each.hint for each in every if each.hint is not None), None),
         slots=every[0].slots,
-        pending=tuple(committable for one in every for committable in one.pending),
+        pending=tuple(committable for each in every for committable in each.pending),
         prefix=every[0].prefix,
     )
 
@@ -80,7 +80,7 @@ def mark_starts(bootstrap: str, group_id: str, splits: Iterable[KafkaPartitionSp
     """The marks that the coordinator leaves before the first range of a partition is written."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
     mark = offset_mark(JOB_UID, 1, checkpoint_id)
-    consumer.commit(offsets=[ClientPartition(*one.partition, one.start, mark) for one in splits], asynchronous=False)
+    consumer.commit(offsets=[ClientPartition(*each.partition, each.start, mark) for each in splits], asynchronous=False)
     consumer.close()
 
 
@@ -218,11 +218,11 @@ class Harness:
     def notify(self, label: int) -> tuple[Settled, ...]:
         """Checkpoint ``label`` is complete: commits its transaction and those before it."""
         checkpoint_id = self._labels[label]
-        due = [self._pending.pop(one) for one in sorted(self._pending) if one <= checkpoint_id]
+        due = [self._pending.pop(each) for each in sorted(self._pending) if each <= checkpoint_id]
         settled = self.committer().commit(due)
-        for one in settled:
-            if one.at_once:
-                self.reusable.add(one.committable)
+        for each in settled:
+            if each.at_once:
+                self.reusable.add(each.committable)
         reusable = self.reusable.of_subtask(self.subtask) if self.keeps else None
         self.writer.notify_committed(checkpoint_id, reusable=reusable)
         return settled

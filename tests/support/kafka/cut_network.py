@@ -42,8 +42,8 @@ class Network:
         with contextlib.suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
-        for one in self._connections:
-            _end(one)
+        for each in self._connections:
+            _end(each)
 
     def _accept(self) -> None:
         while not self._ended:
@@ -62,8 +62,8 @@ class Network:
             _end(client)
             return
         server.settimeout(None)
-        for one in (client, server):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for each in (client, server):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connections.append(server)
         self._start(self._carry, client, server)
         self._carry(server, client)
@@ -85,7 +85,7 @@ class Network:
         threading.Thread(target=what, args=arguments, daemon=True).start()  # type: ignore[arg-type]
 
 
-def _end(one: socket.socket) -> None:
+def _end(each: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        each.shutdown(socket.SHUT_RDWR)
+    each.close()

@@ -67,8 +67,8 @@ class LateRequests:
 
     def close(self) -> None:
         """Ends every connection."""
-        for one in (self._door, *self._sockets):
-            _end(one)
+        for each in (self._door, *self._sockets):
+            _end(each)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -77,8 +77,8 @@ class LateRequests:
                 server = socket.create_connection((_HOST, self._target), timeout=20)
                 server.settimeout(None)
                 self._sockets += [client, server]
-                for one in (client, server):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for each in (client, server):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 dropped: dict[int, bool] = {}
                 for carry in (self._requests, self._answers):
                     threading.Thread(target=carry, args=(client, server, dropped), daemon=True).start()
@@ -129,7 +129,7 @@ def _exactly(source: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def _end(one: socket.socket) -> None:
+def _end(each: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        each.shutdown(socket.SHUT_RDWR)
+    each.close()

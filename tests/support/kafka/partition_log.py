@@ -58,7 +58,7 @@ class PartitionLog:
     def visible(self) -> list[LogRecord]:
         """What a reader of committed records gets now."""
         stable = self.stable
-        return sorted(one for one in self.committed if stable is None or one.offset < stable)
+        return sorted(each for each in self.committed if stable is None or each.offset < stable)
 
     def replay(self, text: bytes) -> None:
         """The batches of a segment; a batch at its end that is not complete yet is left out."""
@@ -71,7 +71,7 @@ class PartitionLog:
             (marker,) = batch
             self._end(batch.producer_id, committed=marker.commit)
             return
-        records = [LogRecord(one.offset, one.key, one.value) for one in batch]
+        records = [LogRecord(each.offset, each.key, each.value) for each in batch]
         if not batch.is_transactional:
             self.committed += records
             return
@@ -132,4 +132,4 @@ def _string(text: bytes, at: int) -> tuple[str, int]:
 
 def values(logs: Iterable[PartitionLog]) -> Counter[bytes | None]:
     """What a reader of committed records gets now of a topic, each value with its count."""
-    return Counter(one.value for log in logs for one in log.visible)
+    return Counter(each.value for log in logs for each in log.visible)

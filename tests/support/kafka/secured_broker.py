@@ -93,11 +93,11 @@ def revoke(bootstrap: str, right: Right, *, admin: Mapping[str, str]) -> None:
     """Takes a right of the user ``job`` away; waits until the broker knows."""
     client = AdminClient({"bootstrap.servers": bootstrap, **admin})
     binding = _binding(right, "User:job")
-    one = AclBindingFilter(
+    each = AclBindingFilter(
         binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
         binding.operation, binding.permission_type,
     )  # fmt: skip
-    for revoked in client.delete_acls([one]).values():
+    for revoked in client.delete_acls([each]).values():
         assert list(revoked.result(30)) == [binding]
     deadline = Deadline.after(20)
     while binding in client.describe_acls(_every_right("User:job")).result(20):

@@ -240,8 +240,8 @@ class Ensemble:
         return [
             TopicPartition(name, number)
             for name in (TRANSACTIONS, GROUPS)
-            for number, one in topics[name].partitions.items()
-            if one.leader != one.replicas[0]
+            for number, each in topics[name].partitions.items()
+            if each.leader != each.replicas[0]
         ]
 
     @property
@@ -254,8 +254,8 @@ class Ensemble:
             metadata = self._asked.list_topics(timeout=5)
         except KafkaException:
             return False
-        partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
-        caught_up = all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions)
+        partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
+        caught_up = all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in partitions)
         return (
             caught_up
             and len(metadata.brokers) == len(self._brokers)
@@ -267,5 +267,7 @@ class Ensemble:
         shutil.copytree(self._distribution.formatted_storage, data)
         directory = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         properties = data / "meta.properties"
-        lines = [one for one in properties.read_text().splitlines() if not one.startswith(("node.id", "directory.id"))]
+        lines = [
+            each for each in properties.read_text().splitlines() if not each.startswith(("node.id", "directory.id"))
+        ]
         properties.write_text("\n".join([*lines, f"node.id={node}", f"directory.id={directory}", ""]))

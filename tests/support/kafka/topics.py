@@ -36,14 +36,14 @@ def create_topics(bootstrap: str, *topics: NewTopic, **login: str) -> None:
     while left:
         admin = AdminClient({"bootstrap.servers": bootstrap, **login})
         asked = admin.create_topics(left, request_timeout=_REQUEST_SECONDS)
-        left = [one for one in left if not _is_made(asked[one.topic], deadline)]
+        left = [each for each in left if not _is_made(asked[each.topic], deadline)]
         if left:
             time.sleep(0.2)
     _await_leaders(admin, topics, deadline)
 
 
 def _await_leaders(admin: AdminClient, topics: Sequence[NewTopic], deadline: Deadline) -> None:
-    left = {ClientPartition(one.topic, number) for one in topics for number in range(one.num_partitions)}
+    left = {ClientPartition(each.topic, number) for each in topics for number in range(each.num_partitions)}
     while left:
         asked = admin.list_offsets(dict.fromkeys(left, OffsetSpec.latest()), request_timeout=_REQUEST_SECONDS)
         left = {partition for partition, answer in asked.items() if answer.exception() is not None}

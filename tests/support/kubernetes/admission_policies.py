@@ -28,9 +28,9 @@ class AdmissionPolicies:
 
     def __init__(self, api: ApiClient, manifests: Iterable[dict[str, Any]]) -> None:
         self._api = api
-        found = [one for one in manifests if one["kind"] in _PLURALS]
-        self._operators = [one for one in found if one["metadata"]["name"].endswith("-operator")]
-        self._manifests = [one for one in found if one not in self._operators]
+        found = [each for each in manifests if each["kind"] in _PLURALS]
+        self._operators = [each for each in found if each["metadata"]["name"].endswith("-operator")]
+        self._manifests = [each for each in found if each not in self._operators]
 
     def enforce(self) -> None:
         """Installs them; returns when the API server refuses what they forbid."""
@@ -60,9 +60,13 @@ class AdmissionPolicies:
 
     def warnings(self) -> list[dict[str, Any]]:
         """What the API server's type check says about the expressions."""
-        found = [self._api.call("GET", self._path(one)) for one in self._manifests if not one["kind"].endswith("ing")]
+        found = [
+            self._api.call("GET", self._path(each)) for each in self._manifests if not each["kind"].endswith("ing")
+        ]
         return [
-            warning for one in found for warning in one["status"].get("typeChecking", {}).get("expressionWarnings", [])
+            warning
+            for each in found
+            for warning in each["status"].get("typeChecking", {}).get("expressionWarnings", [])
         ]
 
     def _make_probe(self) -> None:

@@ -82,7 +82,7 @@ class ApiClient:
 
         def served() -> bool:
             conditions = (self.get(path) or {}).get("status", {}).get("conditions") or ()
-            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+            return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
         await_that("the definition is established", served)
         await_that("the resource is served", self._serves_jobs)

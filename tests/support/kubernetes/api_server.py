@@ -106,7 +106,7 @@ def _audit_policy(folder: Path) -> Path:
 
 def _start(stack: contextlib.ExitStack, folder: Path, command: Sequence[Path | str]) -> None:
     log = stack.enter_context((folder / f"{Path(command[0]).name}.log").open("wb"))
-    process = subprocess.Popen([str(one) for one in command], stdout=log, stderr=log, start_new_session=True)
+    process = subprocess.Popen([str(each) for each in command], stdout=log, stderr=log, start_new_session=True)
 
     def stop() -> None:
         process.terminate()

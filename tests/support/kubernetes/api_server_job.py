@@ -52,7 +52,7 @@ class LiveJob:
         self.api.merge(self.path, {"spec": spec})
 
     def condition(self, kind: str) -> dict[str, Any]:
-        return next((one for one in self.status.get("conditions", ()) if one["type"] == kind), {})
+        return next((each for each in self.status.get("conditions", ()) if each["type"] == kind), {})
 
     def await_state(self, state: str, *, reason: str | None = None, seconds: float = 60) -> dict[str, Any]:
         def there() -> bool:
@@ -73,10 +73,10 @@ class LiveJob:
     @property
     def events(self) -> list[tuple[str, int]]:
         found = self.api.items(f"/api/v1/namespaces/{self.namespace}/events")
-        mine = [one for one in found if one["involvedObject"]["name"] == self.name]
+        mine = [each for each in found if each["involvedObject"]["name"] == self.name]
         return [
-            (one["reason"], one["count"])
-            for one in sorted(mine, key=lambda one: int(one["metadata"]["resourceVersion"]))
+            (each["reason"], each["count"])
+            for each in sorted(mine, key=lambda each: int(each["metadata"]["resourceVersion"]))
         ]
 
     def uid(self) -> str:

@@ -140,7 +140,7 @@ class ClusterJob:
     def judge(self, expect: Expectation = same, *, also: Sequence[str] = ()) -> Verdict:
         """Compares what read_committed readers get with what is in the source (``also``: and in further topics)."""
         sink = read_committed(self.environment.bootstrap, self.sink)
-        source = [one for topic in (self.source, *also) for one in read_committed(self.environment.bootstrap, topic)]
+        source = [each for topic in (self.source, *also) for each in read_committed(self.environment.bootstrap, topic)]
         return compare(source, sink, expect=expect)
 
     def assert_exactly_once(self, records: int, *, seconds: float = PATIENCE, expect: Expectation = same) -> None:
@@ -166,7 +166,7 @@ class ClusterJob:
             found = view.committed(TopicPartition(self.source, number) for number in self.topics.ends(self.source))
         finally:
             view.close()
-        return {one.partition: offset for one, offset in found.items()}
+        return {each.partition: offset for each, offset in found.items()}
 
     def state_text(self) -> str | None:
         """The checkpoint document as it is stored."""

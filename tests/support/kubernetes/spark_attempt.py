@@ -177,7 +177,7 @@ class SparkAttempt:
 
     def variables(self, pod: Mapping[str, Any], address: str) -> dict[str, str]:
         """The environment of an executor's container, as its pod describes it."""
-        given = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0]["env"]}
+        given = {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
         return given | {"SPARK_EXECUTOR_POD_IP": address, "SPARK_EXECUTOR_POD_NAME": pod["metadata"]["name"]}
 
     def outsider(self, name: str, **variables: str) -> subprocess.Popen[str]:

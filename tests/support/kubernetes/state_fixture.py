@@ -91,7 +91,7 @@ class StateFixture:
         return ConfigMapStore(core or self.core, namespace=self.namespace, job=NAME, uid=self.uid, deadline=deadline)
 
     def keep(self, *documents: CheckpointDocument) -> None:
-        texts = {retained_key(one.checkpoint_id): encode_retained(retained(one)) for one in documents}
+        texts = {retained_key(each.checkpoint_id): encode_retained(retained(each)) for each in documents}
         self.retained.change(texts, [])
 
     def body(self) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def build(folder: Path) -> Path:
     native = folder / _SOURCES.relative_to(ROOT)
     native.mkdir(parents=True)
     for package in (ROOT / "sparkapp", _SOURCES.parent, _SOURCES):
-        for one in package.iterdir():
-            if one.suffix != ".so" and one.name not in {"dataplane", "native", "__pycache__"}:
-                (folder / package.relative_to(ROOT) / one.name).symlink_to(one)
+        for each in package.iterdir():
+            if each.suffix != ".so" and each.name not in {"dataplane", "native", "__pycache__"}:
+                (folder / package.relative_to(ROOT) / each.name).symlink_to(each)
     sources = [_SOURCES / "_kafka_arrow.c", *sorted((_SOURCES / "ext").glob("*/*.c"))]
     extension = native / f"_kafka_arrow{sysconfig.get_config_var('EXT_SUFFIX')}"
     subprocess.run(

@@ -264,8 +264,8 @@ class AttemptRun:
         self._stack.close()
         for worker in self._workers:
             worker.end()
-        for one in (self._group_offsets, self._executors_client, self._client, self._cluster):
-            one.close()
+        for each in (self._group_offsets, self._executors_client, self._client, self._cluster):
+            each.close()
 
     def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
         assert self.failure is None
@@ -374,10 +374,10 @@ class AttemptRun:
     def _complete(self, begun: Begun, ahead: Ahead | None) -> None:
         pre_committed = PreCommitted(
             checkpoint_id=begun.checkpoint_id, splits=begun.splits, aligned=self.aligned,
-            committables=tuple(one.committable for one in begun.written if one.committable is not None),
+            committables=tuple(each.committable for each in begun.written if each.committable is not None),
             topic_ids=self._enumerator.topic_ids,
-            records_out=sum(one.records for one in begun.written),
-            records_dead_lettered=sum(one.dead_letters for one in begun.written),
+            records_out=sum(each.records for each in begun.written),
+            records_dead_lettered=sum(each.dead_letters for each in begun.written),
         )  # fmt: skip
         allows_next = ahead is not None and self._coordinator.allows_next(pre_committed)
         self._ahead = ahead if allows_next else None
@@ -485,7 +485,7 @@ class AttemptRun:
             self._passed(moment)
         except TasksLost:
             return [run_task(task, unwatched) for task in begin()]
-        return [run_task(task, unwatched) if one is None else one for task, one in zip(tasks, reached, strict=True)]
+        return [run_task(task, unwatched) if each is None else each for task, each in zip(tasks, reached, strict=True)]
 
     def _names_in_reach(self) -> list[str]:
         """Where a restart would look that may not list transactions: by the document that is written now."""

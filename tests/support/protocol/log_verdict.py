@@ -32,8 +32,8 @@ def _leaders_of(ensemble: Ensemble, topic: str) -> dict[int, int]:
     while True:
         asked = AdminClient({"bootstrap.servers": ensemble.bootstrap})
         partitions = asked.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
-        if partitions and all(one.leader >= 0 for one in partitions.values()):
-            return {number: one.leader for number, one in partitions.items()}
+        if partitions and all(each.leader >= 0 for each in partitions.values()):
+            return {number: each.leader for number, each in partitions.items()}
         assert not deadline.expired, f"{topic} has partitions without a leader"
         time.sleep(deadline.bound(0.2))
 
@@ -72,7 +72,7 @@ def verdict_of(ensemble: Ensemble, story: Story) -> str:
     problems = []
     for topic in story.topics:
         for number, log in logs_of(ensemble, topic).items():
-            found.update((topic, int(one.value or b"")) for one in log.visible)
+            found.update((topic, int(each.value or b"")) for each in log.visible)
             if log.open:
                 problems.append(f"{topic}-{number} has no marker of producers {log.open}")
     wanted = story.expected()
@@ -90,7 +90,7 @@ def _of_group(logs: Mapping[int, PartitionLog], story: Story) -> Iterator[str]:
     group = story.prefix
     for number, log in logs.items():
         for producer, records in log.pending.items():
-            if any((offset_key(one.key or b"") or ("",))[0] == group for one in records):
+            if any((offset_key(each.key or b"") or ("",))[0] == group for each in records):
                 yield f"{GROUPS}-{number} has no marker of producer {producer}"
     offsets = group_offsets(logs.values())
     found = {partition: offset for (name, _, partition), offset in offsets.items() if name == group}

@@ -106,7 +106,7 @@ class Overtaking:
         if self._next_has_begun(job):
             count *= 2
         elif self.place is not Moment.BETWEEN_COMMITS:
-            silent = {one for one in range(job.partitions) if split_owner(job.source, one, FROM) == FROM - 1}
+            silent = {each for each in range(job.partitions) if split_owner(job.source, each, FROM) == FROM - 1}
         job.produce(count)
         job.start(FROM)
         job.checkpoint()

@@ -354,11 +354,11 @@ class Story:
     def kept(self) -> dict[int, RetainedCheckpoint]:
         """The checkpoints to go back to."""
         found = (decode_retained(text, key=key, job_uid=self.uid) for key, text in self.retained.read().items())
-        return {one.checkpoint_id: one for one in found}
+        return {each.checkpoint_id: each for each in found}
 
     def fence(self) -> None:
         """Somebody takes the document's transactional ids over: what was open is lost, and no answer decides."""
-        self.client.fence_all([one.transactional_id for one in self.document.committables])
+        self.client.fence_all([each.transactional_id for each in self.document.committables])
 
     def forget_group_offsets(self) -> None:
         """What the brokers do with the offsets of a group that nobody has committed to for long."""
@@ -395,7 +395,7 @@ class Story:
 
     def change_naming(self) -> None:
         """From the next attempt on."""
-        self.naming = next(one for one in TransactionNaming if one is not self.naming)
+        self.naming = next(each for each in TransactionNaming if each is not self.naming)
         self._record(f"naming changes to {self.naming}", None)
 
     def change_semantic(self, delivery_guarantee: DeliveryGuarantee) -> None:
@@ -503,7 +503,7 @@ class Story:
 
         What a superseded attempt began there is open until the broker's time-out, or until a person ends it.
         """
-        left = [one for one in self.open_transactions() if not self._is_current(one)]
+        left = [each for each in self.open_transactions() if not self._is_current(each)]
         if left:
             self._record(f"a person aborts {left}", None)
             patiently(lambda: self.client.fence_all(left))

@@ -6,7 +6,7 @@ from bench.checkpoint_cost import batch_of, checkpoint_seconds
 from bench.topic_copy import Run
 
 
-def test_a_checkpoint_has_the_records_of_the_interval_and_a_run_three_checkpoints_at_least() -> None:
+def test_a_checkpoint_has_the_records_of_the_interval_and_a_run_has_three() -> None:
     assert batch_of(200_000.4, 1.0, 3_000_000) == 200_000
     assert batch_of(200_000, 0.5, 3_000_000) == 100_000
     assert batch_of(200_000, 60, 3_000_000) == 1_000_000

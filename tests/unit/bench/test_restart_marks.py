@@ -123,7 +123,7 @@ def restart(kind: Kind, seconds: float, stable: float | None = None) -> Restart:
     return Restart(kind=kind, attempt=2, marks=found, silence=seconds + 1, stable_seconds=stable)
 
 
-def test_the_summary_counts_each_kind_apart_and_only_transactions_that_were_left_open() -> None:
+def test_the_summary_counts_each_kind_apart_and_only_open_transactions() -> None:
     all_of_them = Restarts(
         [restart(Kind.KILL, 8, 3), restart(Kind.RESCALE, 5), restart(Kind.KILL, 12), restart(Kind.KILL, 9, 4)]
     )

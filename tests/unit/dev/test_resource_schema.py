@@ -81,7 +81,7 @@ def test_a_kind_may_have_a_stored_version_and_an_older_served_version() -> None:
     versions = (version("v1", Needed, stored=True), version("v1beta1", Keeping, stored=False))
     kind = Kind(name="KafkaSparkSnapshot", plural="kafkasparksnapshots", short_names=(), head="", versions=versions)
     found = definition_of(kind)["spec"]["versions"]
-    assert [(one["name"], one["storage"], one["served"]) for one in found] == [
+    assert [(each["name"], each["storage"], each["served"]) for each in found] == [
         ("v1", True, True), ("v1beta1", False, True),
     ]  # fmt: skip
     assert "scale" not in found[0]["subresources"]

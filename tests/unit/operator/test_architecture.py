@@ -53,7 +53,7 @@ def modules() -> dict[str, set[str]]:
 
 
 def importers(package: str) -> set[str]:
-    return {name for name, imported in modules().items() if any(one.split(".")[0] == package for one in imported)}
+    return {name for name, imported in modules().items() if any(each.split(".")[0] == package for each in imported)}
 
 
 def test_only_the_adapter_imports_the_kubernetes_client() -> None:
@@ -68,7 +68,7 @@ def test_what_decides_neither_waits_nor_asks() -> None:
     assert importers("asyncio") <= IMPURE
     for name, imported in modules().items():
         if name not in IMPURE | KOPF:
-            assert not {f"kafkasparkjob_operator.{one}" for one in IMPURE - {"kubernetes.port"}} & imported, name
+            assert not {f"kafkasparkjob_operator.{each}" for each in IMPURE - {"kubernetes.port"}} & imported, name
 
 
 def test_the_folder_does_not_shadow_the_standard_librarys_operator() -> None:

@@ -12,4 +12,4 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def test_times_are_read_back() -> None:
     assert parse_time(format_time(NOON)) == NOON
     assert parse_time("2026-11-21T12:00:00.123456Z") == NOON + timedelta(microseconds=123456)
-    assert [parse_time(one) for one in (None, "", "yesterday", 7)] == [None] * 4
+    assert [parse_time(each) for each in (None, "", "yesterday", 7)] == [None] * 4

@@ -29,7 +29,7 @@ EXAMPLES = sorted(path for path in REPOSITORY.glob("examples/**/*.yaml"))
 def strict(schema: Any) -> Any:
     """The schema with every object closed: a field that is not there is a typing error."""
     if isinstance(schema, list):
-        return [strict(one) for one in schema]
+        return [strict(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     closed = {name: strict(value) for name, value in schema.items()}
@@ -40,7 +40,7 @@ def strict(schema: Any) -> Any:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
 def test_example(path: Path) -> None:
-    jobs = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one["kind"] == names.KIND]
+    jobs = [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each["kind"] == names.KIND]
     assert jobs
     for job in jobs:
         Draft202012Validator(strict(SCHEMA["properties"]["spec"])).validate(job["spec"])

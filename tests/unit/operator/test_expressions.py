@@ -59,7 +59,11 @@ def expressions(path: Path) -> list[str]:
         if node.attr in {"Pattern", "Match", "escape"} or node.attr.isupper():
             continue
         call = next(
-            (one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.func is node and id(one) in at_load),
+            (
+                each
+                for each in ast.walk(tree)
+                if isinstance(each, ast.Call) and each.func is node and id(each) in at_load
+            ),
             None,
         )
         where = f"{path.name}:{node.lineno}: re.{node.attr}"
@@ -73,15 +77,15 @@ def expressions(path: Path) -> list[str]:
 def test_every_expression_in_the_operator_is_a_literal_of_ours() -> None:
     modules = loaded()
     assert {"sparkapp.model.job.rules.spec_rules", "kafkasparkjob_operator.decisions.state_machine"} <= set(modules)
-    found = [one for path in modules.values() for one in expressions(path)]
+    found = [each for path in modules.values() for each in expressions(path)]
     assert r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(m)?" in found
 
 
 def test_none_of_ours_repeats_a_repetition() -> None:
     """Python's engine backtracks; without a repetition inside a repetition it does so a polynomial number of times."""
     for path in loaded().values():
-        for one in expressions(path):
-            assert not _nested(re._parser.parse(one)), f"{path.name}: {one}"  # type: ignore[attr-defined]
+        for each in expressions(path):
+            assert not _nested(re._parser.parse(each)), f"{path.name}: {each}"  # type: ignore[attr-defined]
 
 
 def test_the_check_sees_a_repetition_of_a_repetition() -> None:

@@ -209,7 +209,7 @@ def test_the_limits_are_the_policys() -> None:
 
 
 @pytest.mark.parametrize("engine", ["Continuous", "Auto"])
-def test_subtasks_without_a_place_are_refused_where_all_of_them_run_at_the_same_time(engine: str) -> None:
+def test_subtasks_without_a_place_are_refused_where_all_run_at_once(engine: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         accepted(engine=engine, parallelism=5, executor={"instances": 2, "cores": 2})
     assert caught.value.message == (

@@ -202,7 +202,7 @@ def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None
         executor_pod_template(JOB, wanted(FULL), attempt=1),
     )
     for pod in pods:
-        volumes = {one["name"]: one["secret"] for one in pod["spec"]["volumes"] if "schema-registry" in one["name"]}
+        volumes = {each["name"]: each["secret"] for each in pod["spec"]["volumes"] if "schema-registry" in each["name"]}
         assert volumes == {
             "schema-registry-ca-0": {
                 "secretName": "registry-ca", "defaultMode": 0o440, "items": [{"key": "ca.pem", "path": "ca.pem"}],

@@ -160,7 +160,7 @@ def test_what_concerns_the_application_and_what_does_not() -> None:
         assert not first.same_application(wanted(**change)), change
 
 
-def test_two_jobs_without_an_image_are_the_same_application_whatever_the_default_was() -> None:
+def test_two_jobs_without_an_image_are_the_same_application() -> None:
     def without(default: str) -> DesiredJob:
         return desired_from_resource(
             job_body(image=None)["spec"], namespace="team", name="orders", settings=JobSettings(default_image=default)

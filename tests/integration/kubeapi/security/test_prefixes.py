@@ -24,7 +24,7 @@ def other(place: Place, make_namespace: Callable[[str, str], None]) -> str:
 def texts(job: LiveJob) -> str:
     """Everything that the tenant of the job can read about it."""
     found = job.api.items(f"/api/v1/namespaces/{job.namespace}/events")
-    return f"{job.status} {[(one['metadata']['name'], one['message']) for one in found]}"
+    return f"{job.status} {[(each['metadata']['name'], each['message']) for each in found]}"
 
 
 def test_a_suspended_job_that_never_ran_blocks_nobody(

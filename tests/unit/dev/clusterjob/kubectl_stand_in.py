@@ -20,7 +20,7 @@ def kubectl_that_lags(folder: Path, *, watched: str, now: str) -> Kubectl:
 
 
 def _prints(*documents: str) -> str:
-    return "cat <<'E'\n" + "".join(f"{one}\n" for one in documents) + "E\n"
+    return "cat <<'E'\n" + "".join(f"{each}\n" for each in documents) + "E\n"
 
 
 def _kubectl(folder: Path, script: str) -> Kubectl:

@@ -27,7 +27,7 @@ def written(attempt: int, checkpoint: int) -> str:
 
 
 def test_the_first_new_checkpoint_is_found_in_the_history(tmp_path: Path) -> None:
-    kubectl = kubectl_that_prints(tmp_path, *(written(*one) for one in ((1, 4), (1, 5), (2, 5), (2, 6), (2, 7))))
+    kubectl = kubectl_that_prints(tmp_path, *(written(*each) for each in ((1, 4), (1, 5), (2, 5), (2, 6), (2, 7))))
     with StateDocuments(kubectl, "job") as state:
         state.wait(7, seconds=5)
         found = state.wait_new(0.0, attempt=2, checkpoint=4, seconds=5)

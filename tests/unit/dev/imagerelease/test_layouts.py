@@ -54,7 +54,7 @@ def layout(folder: Path, *layers: bytes) -> Layout:
         (blobs / digest.partition(":")[2]).write_bytes(content)
         return {"mediaType": "any", "digest": digest, "size": len(content)}
 
-    manifest = {"config": add(b'{"config": {}}'), "layers": [add(one) for one in layers]}
+    manifest = {"config": add(b'{"config": {}}'), "layers": [add(each) for each in layers]}
     entry = {**add(json.dumps(manifest).encode()), "annotations": {"org.opencontainers.image.ref.name": "latest"}}
     (folder / "index.json").write_text(json.dumps({"manifests": [entry]}))
     return Layout(folder, "latest")
@@ -78,9 +78,9 @@ def test_equal_builds_differ_in_nothing(tmp_path: Path) -> None:
 def test_each_path_that_differs_has_a_line(tmp_path: Path) -> None:
     first = layout(tmp_path / "first", layer({"same": b"0"}), layer({"a": b"1", "b": b"2"}))
     second = layout(tmp_path / "second", layer({"same": b"0"}), layer({"a": b"3", "c": b"2"}))
-    one, three = (hashlib.sha256(content).hexdigest() for content in (b"1", b"3"))
+    each, three = (hashlib.sha256(content).hexdigest() for content in (b"1", b"3"))
     assert list(differences(first, second)) == [
-        f"layer 2: /a: sha256 {one} | {three}",
+        f"layer 2: /a: sha256 {each} | {three}",
         "layer 2: /b: only in the first build",
         "layer 2: /c: only in the second build",
     ]

@@ -74,7 +74,7 @@ def test_paths_follow_the_environment() -> None:
 
 def test_brokers_have_another_version_where_the_environment_says_so() -> None:
     home = {"KAFKASPARK_CACHE": "/c", "HOME": "/h"}
-    usual, other = (Settings.from_environment({**home, "KAFKASPARK_KAFKA_VERSION": one}) for one in ("", "3.9.1"))
+    usual, other = (Settings.from_environment({**home, "KAFKASPARK_KAFKA_VERSION": each}) for each in ("", "3.9.1"))
     assert usual.kafka_version == KAFKA_VERSION
     assert KafkaDistribution.of(other).folder.name.startswith("kafka-3.9.1-")
     assert KafkaDistribution.of(other).folder != KafkaDistribution.of(usual).folder

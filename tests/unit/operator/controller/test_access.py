@@ -191,7 +191,7 @@ async def test_a_config_map_of_the_driver_that_is_gone_is_created_again(name: st
     assert len(operator_fixture.kubernetes.writes) == written, "an object that is as it should be is left alone"
 
 
-async def test_a_report_that_is_gone_is_repaired_at_once_and_the_job_shown_by_the_next_report() -> None:
+async def test_a_report_that_is_gone_is_repaired_at_once() -> None:
     operator_fixture = OperatorFixture()
     await operator_fixture.run()
     del operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "orders-report"]

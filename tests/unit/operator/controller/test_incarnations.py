@@ -82,7 +82,7 @@ def as_an_earlier_operator_named_it(operator_fixture: OperatorFixture, attempt: 
     return place
 
 
-async def test_an_attempt_of_an_earlier_operator_is_adopted_and_its_config_map_deleted_in_the_end() -> None:
+async def test_an_attempt_of_an_earlier_operator_is_adopted_with_its_config_map() -> None:
     operator_fixture = OperatorFixture()
     await operator_fixture.run(1)
     place = as_an_earlier_operator_named_it(operator_fixture, 1)
@@ -127,7 +127,7 @@ def test_the_names_fit_and_have_the_uid(uid: str) -> None:
     for name in (names.attempt_config_map(job, uid, 99_999_999), names.spark_secret(job, uid, 99_999_999)):
         assert len(name) <= names.MAX_OBJECT_NAME
         assert names.is_object_name(name)
-    assert len({names.incarnation(one) for one in (UID, NEXT, "")}) == 3
+    assert len({names.incarnation(each) for each in (UID, NEXT, "")}) == 3
 
 
 MODULES = {"transform": {"python": {"function": "a:b", "configMapRef": {"name": "code"}}}}

@@ -34,7 +34,7 @@ async def test_a_thousand_forged_attempts_are_metadata_and_the_own_attempt_is_re
         forge(operator_fixture, record_name(number), number, role=ROLE_ATTEMPT)
     found = await look_at(operator_fixture.kubernetes, KEY)
     assert found is not None
-    read = {one["metadata"]["name"] for one in found.config_maps if "data" in one}
+    read = {each["metadata"]["name"] for each in found.config_maps if "data" in each}
     newest = {record_name(number) for number in range(1100 - ATTEMPTS_READ, 1100)}
     own = {
         record_name(1),
@@ -54,7 +54,7 @@ async def test_an_attempt_of_another_resource_is_not_read() -> None:
     forge(operator_fixture, name, 7, role=ROLE_ATTEMPT, uid="another-uid")
     found = await look_at(operator_fixture.kubernetes, KEY)
     assert found is not None
-    (other,) = (one for one in found.config_maps if one["metadata"]["name"] == name)
+    (other,) = (each for each in found.config_maps if each["metadata"]["name"] == name)
     assert "data" not in other
     assert 7 not in live_observation(found.body, found.pods, found.config_maps).claims
 
@@ -81,4 +81,4 @@ async def test_a_config_map_with_the_labels_of_a_report_is_not_read() -> None:
     forge(operator_fixture, "another-name", 1, role=ROLE_REPORT)
     found = await look_at(operator_fixture.kubernetes, KEY)
     assert found is not None
-    assert "another-name" not in {one["metadata"]["name"] for one in found.config_maps}
+    assert "another-name" not in {each["metadata"]["name"] for each in found.config_maps}

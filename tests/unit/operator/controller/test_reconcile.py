@@ -178,7 +178,7 @@ async def test_a_worker_outlives_what_one_job_does_to_it(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("call", ["list_pods", "patch_status"])
-async def test_an_edit_that_the_watch_delivers_before_an_older_answer_arrives_is_not_forgotten(
+async def test_an_edit_that_comes_before_an_older_answer_is_not_forgotten(
     operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """The watch delivers it once: a list under way then must not put the previous resource in its place."""
@@ -253,14 +253,14 @@ async def test_what_stands_is_reported_once_and_idle_looks_write_nothing(monkeyp
     assert posted == ["ValidationFailed"] * 3, "another generation is another occurrence"
 
 
-async def test_what_still_stands_when_kubernetes_has_forgotten_the_event_is_reported_again(
+async def test_what_still_holds_when_the_event_is_forgotten_is_reported_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "orders"})
     posted = posted_events(operator_fixture, monkeypatch)
     await operator_fixture.look()
     operator_fixture.kubernetes.objects = {
-        place: one for place, one in operator_fixture.kubernetes.objects.items() if place[0] != "Event"
+        place: each for place, each in operator_fixture.kubernetes.objects.items() if place[0] != "Event"
     }
     operator_fixture.wait(3599)
     await operator_fixture.look()

@@ -60,7 +60,7 @@ def gone(operator_fixture: OperatorFixture) -> bool:
 def left_open(operator_fixture: OperatorFixture) -> list[str]:
     """Messages of the warning that transactions may be open for good."""
     events = [body for place, body in operator_fixture.kubernetes.objects.items() if place[0] == "Event"]
-    return [one["message"] for one in events if one["reason"] == "TransactionsLeftOpen"]
+    return [each["message"] for each in events if each["reason"] == "TransactionsLeftOpen"]
 
 
 def description(operator_fixture: OperatorFixture, attempt: int) -> Any:
@@ -70,7 +70,7 @@ def description(operator_fixture: OperatorFixture, attempt: int) -> Any:
 
 async def test_a_resource_is_held_before_its_first_attempt(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.look()
-    writes = [one for one in operator_fixture.kubernetes.writes if one[1] != "Event"]
+    writes = [each for each in operator_fixture.kubernetes.writes if each[1] != "Event"]
     assert writes[0] == ("patch", names.KIND, KEY.name)
     assert finalizers(operator_fixture) == [FINALIZER]
     assert operator_fixture.drivers == ["orders-1-driver"]
@@ -209,7 +209,7 @@ async def test_a_running_driver_drains_and_no_other_attempt_follows(operator_fix
     assert left_open(operator_fixture) == []
 
 
-async def test_a_running_driver_that_is_killed_while_it_drains_is_followed_by_one_that_settles(
+async def test_a_driver_that_is_killed_while_it_drains_is_followed_by_a_settling_attempt(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)

@@ -13,7 +13,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.report import encode_termination
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL
 
-DRAINED_TEXT, FAILED_TEXT, FATAL_TEXT = (encode_termination(one) for one in (DRAINED, FAILED, FATAL))
+DRAINED_TEXT, FAILED_TEXT, FATAL_TEXT = (encode_termination(each) for each in (DRAINED, FAILED, FATAL))
 
 
 def driver(**fields: Any) -> PodView:

@@ -36,7 +36,7 @@ def ends(operator_fixture: OperatorFixture, name: str, *, code: int = 1, reason:
 
 def available(operator_fixture: OperatorFixture) -> tuple[str, str]:
     conditions = operator_fixture.status["conditions"]
-    found = next(one for one in conditions if one["type"] == "ExecutorsAvailable")
+    found = next(each for each in conditions if each["type"] == "ExecutorsAvailable")
     return found["status"], found["lastTransitionTime"]
 
 
@@ -105,7 +105,7 @@ async def test_one_executor_makes_it_ready_again_and_a_short_gap_is_none(operato
     assert operator_fixture.ready["reason"] == "ExecutorsPending"
 
 
-async def test_the_time_counts_from_the_drivers_start_so_that_a_driver_which_waited_in_vain_is_never_ready(
+async def test_the_time_counts_from_the_drivers_start(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.settle()
@@ -207,7 +207,7 @@ async def test_an_executor_that_ended_next_to_a_sidecar_does_not_run(operator_fi
     assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorFailed"]
 
 
-async def test_each_executor_that_fails_is_reported_and_an_eviction_with_the_kubelets_message(
+async def test_each_executor_that_fails_is_reported_with_the_kubelets_message(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -224,7 +224,7 @@ async def test_each_executor_that_fails_is_reported_and_an_eviction_with_the_kub
     }  # fmt: skip
     await operator_fixture.settle()
     events = messages(operator_fixture, "ExecutorFailed")
-    assert [("exit status 52" in one) for one in events] == [True, True, False]
+    assert [("exit status 52" in each) for each in events] == [True, True, False]
     assert "Evicted: The node was low" in events[2]
     assert operator_fixture.status["executors"]["failed"] == 3
 
@@ -240,7 +240,7 @@ async def test_an_executor_that_ended_well_or_is_being_deleted_is_no_failure(ope
     assert operator_fixture.kubernetes.events(warning=True) == []
 
 
-async def test_executors_that_fail_without_end_are_reported_a_limited_number_of_times_and_counted(
+async def test_executors_that_fail_without_end_are_reported_some_times_and_counted(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)

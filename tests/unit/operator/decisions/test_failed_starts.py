@@ -167,7 +167,7 @@ OF_A_DELETED_JOB = [("ConfigMap", "orders-report"), ("Role", "orders-driver"), (
 
 
 @pytest.mark.parametrize(("kind", "name"), OF_A_DELETED_JOB)
-async def test_an_object_of_a_deleted_job_that_stays_is_named_with_the_command_that_deletes_it(
+async def test_an_object_of_a_deleted_job_is_named_with_the_command_that_deletes_it(
     operator_fixture: OperatorFixture, kind: str, name: str
 ) -> None:
     place, body = stray(kind, name, owner="deleted-job")
@@ -187,7 +187,7 @@ async def test_an_object_of_a_deleted_job_that_stays_is_named_with_the_command_t
     assert operator_fixture.drivers == ["orders-1-driver"]
 
 
-async def test_the_state_of_a_deleted_job_is_waited_for_longer_each_time_and_named_with_the_command(
+async def test_the_state_of_a_deleted_job_is_waited_for_and_named_with_the_command(
     operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []

@@ -40,7 +40,7 @@ async def test_it_is_finished_when_its_executors_are_gone_and_never_restarting()
     assert operator_fixture.status["attempt"]["outcome"] == "Finished"
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Running", "WaitingForPods")
     assert operator_fixture.ready["status"] == "False"
-    types = {one["type"] for one in operator_fixture.status["conditions"]}
+    types = {each["type"] for each in operator_fixture.status["conditions"]}
     assert "Finished" not in types, "a script that waits for it may rely on nothing being left"
     operator_fixture.kubernetes.remove(("Pod", "team", executor))
     await operator_fixture.settle()

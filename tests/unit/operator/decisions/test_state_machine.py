@@ -422,7 +422,7 @@ async def test_a_driver_deleted_by_hand_drains_and_is_followed_without_a_failure
     assert operator_fixture.status["restarts"]["total"] == 1
 
 
-async def test_a_termination_message_counts_although_the_pod_was_gone_before_anybody_looked(
+async def test_a_termination_message_counts_although_the_pod_is_gone(
     operator_fixture: OperatorFixture,
 ) -> None:
     await operator_fixture.run(1)
@@ -501,7 +501,7 @@ async def test_a_job_that_is_suspended_while_it_waits_after_a_failure_says_so_to
 
 
 @pytest.mark.parametrize("delivery_guarantee", ["ExactlyOnce", "AtLeastOnce"])
-async def test_an_orderly_drain_leaves_nothing_to_say_and_without_transactions_none_is_open(
+async def test_an_orderly_drain_leaves_nothing_to_say(
     delivery_guarantee: str,
 ) -> None:
     operator_fixture = OperatorFixture(sink={"topic": "enriched", "deliveryGuarantee": delivery_guarantee})
@@ -702,12 +702,12 @@ async def test_a_lost_status_adopts_the_running_driver(operator_fixture: Operato
     assert operator_fixture.status["state"] == "Running"
 
 
-async def test_a_driver_that_another_operator_makes_during_a_look_is_known_by_its_description(
+async def test_a_driver_that_another_operator_makes_is_known_by_its_description(
     operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ConfigMaps are listed after the pods, and made before them."""
     await operator_fixture.run(1)
-    made = [one for one in operator_fixture.kubernetes.objects if one[2] in {record_name(1), "orders-1-driver"}]
+    made = [each for each in operator_fixture.kubernetes.objects if each[2] in {record_name(1), "orders-1-driver"}]
     absent = {place: operator_fixture.kubernetes.objects.pop(place) for place in made}
     operator_fixture.kubernetes.job(KEY)["status"] = {}
     operator_fixture.restart_operator()
@@ -869,7 +869,7 @@ async def test_S37_the_status_shows_commits_of_group_offsets(operator_fixture: O
 
 def error_kinds(kind: type[KafkaSparkJobError] = KafkaSparkJobError) -> list[type[KafkaSparkJobError]]:
     """Every kind of error that an attempt can end with."""
-    return [kind, *(one for child in kind.__subclasses__() for one in error_kinds(child))]
+    return [kind, *(each for child in kind.__subclasses__() for each in error_kinds(child))]
 
 
 NEVER = {CommandRefused, ListingUnsupported}

@@ -47,7 +47,7 @@ async def test_a_write_that_has_waited_for_its_thread_asks_again_whether_it_may(
     leading = True
     observed: list[tuple[str, int]] = []
     cluster = KubeCluster(
-        kubernetes.client.Configuration(), connections=1, observe=lambda *one: observed.append(one),
+        kubernetes.client.Configuration(), connections=1, observe=lambda *each: observed.append(each),
         may_act=lambda: leading,
     )  # fmt: skip
     cluster._pool = server

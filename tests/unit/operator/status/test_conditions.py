@@ -29,5 +29,5 @@ def test_conditions_keep_their_order_and_those_of_others() -> None:
     changed = with_condition(
         others, ConditionType.READY, ConditionStatus.TRUE, reason="Running", message="", generation=1, now=NOON
     )
-    assert [one["type"] for one in changed] == ["Foreign", "Ready"]
+    assert [each["type"] for each in changed] == ["Foreign", "Ready"]
     assert changed[1]["lastTransitionTime"] == "x"

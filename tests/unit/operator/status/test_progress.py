@@ -39,7 +39,7 @@ def operator_fixture() -> OperatorFixture:
 
 
 def progress(status: dict[str, Any]) -> tuple[str, str]:
-    found = {one["type"]: one for one in status["conditions"]}
+    found = {each["type"]: each for each in status["conditions"]}
     for kind in ("Reconciling", "Stalled"):
         assert found[kind]["observedGeneration"] == status["observedGeneration"]
         assert found[kind]["reason"]

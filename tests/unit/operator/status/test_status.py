@@ -48,5 +48,5 @@ def test_the_time_of_a_reason_is_its_own() -> None:
     assert status["reasonSince"] == "2026-11-21T12:01:00Z", "it has not changed in between"
     status = status_after(status, seconds=95)
     assert status["reasonSince"] == "2026-11-21T12:01:00Z"
-    (ready,) = (one for one in status["conditions"] if one["type"] == "Ready")
+    (ready,) = (each for each in status["conditions"] if each["type"] == "Ready")
     assert ready["lastTransitionTime"] == "2026-11-21T12:00:00Z", "it was not ready before, either"

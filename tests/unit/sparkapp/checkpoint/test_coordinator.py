@@ -102,11 +102,11 @@ def test_an_attempt_of_the_two_phase_pace_leaves_the_era_of_the_local_pace(
     assert (written.local, written.splits) == (None, SPLITS[:1])
 
 
-def test_commits_of_previous_checkpoints_are_over_before_a_transaction_takes_newer_offsets() -> None:
+def test_previous_commits_are_over_before_a_transaction_takes_newer_offsets() -> None:
     group = Group()
-    one = coordinator(group)
-    one.prepare(SPLITS)
-    one.prepare((KafkaPartitionSplit(A0, 10, 20), KafkaPartitionSplit(A1, 5, 6)))
+    each = coordinator(group)
+    each.prepare(SPLITS)
+    each.prepare((KafkaPartitionSplit(A0, 10, 20), KafkaPartitionSplit(A1, 5, 6)))
     assert group.calls == [
         ("withdraw", [A0]), ("place", {A0: 0, A1: 5}, "uid/1/0"), ("withdraw", [A0, A1]),
     ]  # fmt: skip
@@ -114,10 +114,10 @@ def test_commits_of_previous_checkpoints_are_over_before_a_transaction_takes_new
 
 def test_an_end_is_in_the_document_that_makes_its_checkpoint_final_and_in_the_group() -> None:
     group = Group()
-    one = coordinator(group)
-    one.begin((KafkaPartitionSplit(A0, 0, 0), SPLITS[1]), {A1: 5})
+    each = coordinator(group)
+    each.begin((KafkaPartitionSplit(A0, 0, 0), SPLITS[1]), {A1: 5})
     cut = (KafkaPartitionSplit(A0, 0, 7), SPLITS[1])
-    completed = one.complete(
+    completed = each.complete(
         PreCommitted(
             checkpoint_id=1, splits=cut, stops={A0: 7}, aligned=True, committables=(COMMITTABLE,), records_out=6
         )
@@ -127,7 +127,7 @@ def test_an_end_is_in_the_document_that_makes_its_checkpoint_final_and_in_the_gr
     assert completed.document.counters.records_in == 7
     assert group.calls == [("commit", {A0: 7}, "uid/1/1")], "the transaction moved the group to 10"
     group.calls.clear()
-    one.commit_ends()
+    each.commit_ends()
     assert group.calls == [("commit", {A0: 7, A1: 5}, "uid/1/1")], "once more, for a driver that died before"
 
 
@@ -159,16 +159,16 @@ def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_oth
 ) -> None:
     sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee, producers_pool_size=3)
     restored = replace(DOCUMENT, hint=TransactionalIdHint(2, 10), slots=SlotBounds(2, 5))
-    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
-    one.begin(SPLITS)
-    assert one.document.slots == slots, "before anything is written under them"
-    assert not one.document.transactional, "hint or slots show it"
-    completed = one.complete(
+    each = coordinator(Group(), replace(SPEC, sink=sink, parallelism=4), restored)
+    each.begin(SPLITS)
+    assert each.document.slots == slots, "before anything is written under them"
+    assert not each.document.transactional, "hint or slots show it"
+    completed = each.complete(
         PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0)
     )
     assert completed is not None
-    one.drained()
-    for document in (completed.document, one.document):
+    each.drained()
+    for document in (completed.document, each.document):
         assert (document.slots, document.hint) == (slots, hint)
 
 
@@ -180,23 +180,23 @@ def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_oth
         (TransactionNaming.HINT, DeliveryGuarantee.AT_LEAST_ONCE, False),
     ],
 )
-def test_T10_an_attempt_that_has_no_checkpoint_yet_records_that_it_may_have_transactions(
+def test_T10_an_attempt_without_a_checkpoint_records_that_it_may_have_transactions(
     naming: TransactionNaming, delivery_guarantee: DeliveryGuarantee, word: bool
 ) -> None:
     """By the first hint alone an attempt of another guarantee would take it for a job without transactions."""
     sink = replace(SPEC.sink, transaction_naming=naming, delivery_guarantee=delivery_guarantee)
-    one = coordinator(Group(), replace(SPEC, sink=sink))
-    one.begin(SPLITS)
-    assert one.document.transactional is word
-    assert decode(encode(one.document), job_uid="uid") == one.document
-    one.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0))
-    assert not one.document.transactional
+    each = coordinator(Group(), replace(SPEC, sink=sink))
+    each.begin(SPLITS)
+    assert each.document.transactional is word
+    assert decode(encode(each.document), job_uid="uid") == each.document
+    each.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=False, committables=(), records_out=0))
+    assert not each.document.transactional
 
 
 def test_a_job_by_hint_never_names_ids_by_subtask_and_slot() -> None:
-    one = coordinator(Group())
-    one.begin(SPLITS)
-    assert one.document.slots == NO_SLOTS
+    each = coordinator(Group())
+    each.begin(SPLITS)
+    assert each.document.slots == NO_SLOTS
 
 
 def pre_committed(*committables: KafkaCommittable, checkpoint_id: int = 1) -> PreCommitted:
@@ -207,16 +207,16 @@ def pre_committed(*committables: KafkaCommittable, checkpoint_id: int = 1) -> Pr
 
 def test_a_transaction_that_has_ended_since_its_pre_commit_is_never_named() -> None:
     store, transactions = MemoryStore(), FakeTransactions()
-    one = coordinator(Group(), store=store, transactions=transactions)
-    one.begin(SPLITS)
+    each = coordinator(Group(), store=store, transactions=transactions)
+    each.begin(SPLITS)
     before = store.read()
     transactions.ended = True
     with pytest.raises(TransactionFenced):
-        one.complete(pre_committed(COMMITTABLE))
+        each.complete(pre_committed(COMMITTABLE))
     assert store.read() == before, "nothing is final"
     assert transactions.calls == ["require"]
     transactions.ended = False
-    assert one.complete(pre_committed(COMMITTABLE)) is not None
+    assert each.complete(pre_committed(COMMITTABLE)) is not None
     assert transactions.calls == ["require", "require", "commit"]
 
 
@@ -238,24 +238,24 @@ class TimedStore(MemoryStore):
 def test_C8_the_write_of_a_document_is_bounded_by_what_its_transactions_have_left() -> None:
     transactions = FakeTransactions()
     store = TimedStore(transactions)
-    one = coordinator(Group(), store=store, transactions=transactions)
+    each = coordinator(Group(), store=store, transactions=transactions)
     transactions.now = 5.0
-    one.prepare(SPLITS)
+    each.prepare(SPLITS)
     transactions.now = 12.0
-    assert one.complete(pre_committed(COMMITTABLE)) is not None
+    assert each.complete(pre_committed(COMMITTABLE)) is not None
     assert transactions.began == 5.0, "no transaction of it is older than that"
-    one.forget_settled()
+    each.forget_settled()
     assert store.given == [18.0, None]
 
 
-def test_C8_a_driver_that_stood_still_after_the_write_commits_no_part_of_the_checkpoint() -> None:
+def test_C8_a_driver_that_stood_still_after_the_write_commits_nothing() -> None:
     """Some of its transactions may have reached their time-out; the next attempt settles them as a whole."""
     transactions = FakeTransactions()
     store = TimedStore(transactions)
-    one = coordinator(Group(), store=store, transactions=transactions)
+    each = coordinator(Group(), store=store, transactions=transactions)
     store.takes = 41.0
     with pytest.raises(TransactionFenced, match="checkpoint 1 is final, but"):
-        one.complete(pre_committed(COMMITTABLE))
+        each.complete(pre_committed(COMMITTABLE))
     assert decode(store.read().text or "", job_uid="uid").checkpoint_id == 1
     assert transactions.calls == ["require"], "nothing was committed"
 
@@ -268,11 +268,11 @@ SUBSCRIBED = replace(
 BOTH = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 0, 5))
 
 
-def read_both(one: CheckpointCoordinator, group: Group) -> None:
+def read_both(each: CheckpointCoordinator, group: Group) -> None:
     """A checkpoint that has read both partitions; the second one is quiet from then on."""
-    one.prepare(BOTH)
+    each.prepare(BOTH)
     inside = replace(COMMITTABLE, ranges=(BOTH[0],))
-    assert one.complete(replace(pre_committed(inside), splits=BOTH)) is not None
+    assert each.complete(replace(pre_committed(inside), splits=BOTH)) is not None
     group.calls.clear()
 
 
@@ -285,14 +285,14 @@ def patient() -> FakeTransactions:
 def test_D14_what_the_group_has_of_quiet_partitions_is_committed_again_each_hour() -> None:
     """Brokers forget a partition's offset and its mark a week after their last commit, while others move on."""
     group, transactions = Group(), patient()
-    one = coordinator(group, transactions=transactions)
-    read_both(one, group)
+    each = coordinator(group, transactions=transactions)
+    read_both(each, group)
     for hours, checkpoint in enumerate((2, 3, 4), start=1):
         transactions.now = hours * (HOUR + 1)
         moved = KafkaPartitionSplit(A0, 8 + checkpoint, 9 + checkpoint)
         inside = replace(COMMITTABLE, checkpoint_id=checkpoint, ranges=(moved,))
         splits = (moved, KafkaPartitionSplit(A1, 5, 5))
-        one.complete(replace(pre_committed(inside, checkpoint_id=checkpoint), splits=splits))
+        each.complete(replace(pre_committed(inside, checkpoint_id=checkpoint), splits=splits))
     assert group.calls == [("commit", {A1: 5}, "uid/1/3"), ("commit", {A1: 5}, "uid/1/4")], (
         "not within the hour of its own commit, and never the partition that moved with its transaction"
     )
@@ -300,36 +300,36 @@ def test_D14_what_the_group_has_of_quiet_partitions_is_committed_again_each_hour
 
 def test_D14_an_idle_job_keeps_its_groups_offsets() -> None:
     group, transactions = Group(), patient()
-    one = coordinator(group, transactions=transactions)
-    read_both(one, group)
-    one.renew()
+    each = coordinator(group, transactions=transactions)
+    read_both(each, group)
+    each.renew()
     transactions.now = HOUR + 1
     for _ in range(3):
-        one.renew()
+        each.renew()
     assert group.calls == [], "both were committed within the hour"
     transactions.now = 2 * HOUR + 2
     for _ in range(3):
-        one.renew()
+        each.renew()
     assert group.calls == [("commit", {A0: 10, A1: 5}, "uid/1/1")]
     transactions.now = 3 * HOUR + 3
-    one.renew()
+    each.renew()
     assert len(group.calls) == 2
 
 
 def test_D14_a_restored_job_keeps_what_the_attempt_before_it_committed() -> None:
     group, transactions = Group(), patient()
-    one = coordinator(group, document=replace(DOCUMENT, checkpoint_id=7, splits=BOTH), transactions=transactions)
+    each = coordinator(group, document=replace(DOCUMENT, checkpoint_id=7, splits=BOTH), transactions=transactions)
     transactions.now = HOUR + 1
-    one.renew()
+    each.renew()
     assert group.calls == [("commit", {A0: 10, A1: 5}, "uid/1/7")]
 
 
 def test_D14_a_job_without_a_checkpoint_leaves_its_group_alone() -> None:
     group, transactions = Group(), patient()
-    one = coordinator(group, transactions=transactions)
-    one.begin(BOTH)
+    each = coordinator(group, transactions=transactions)
+    each.begin(BOTH)
     transactions.now = HOUR + 1
-    one.renew()
+    each.renew()
     assert group.calls == []
 
 
@@ -341,21 +341,21 @@ def test_D14_a_group_that_is_not_the_jobs_to_keep_is_left_alone(kept: Source) ->
     group, transactions = Group(), patient()
     document = replace(DOCUMENT, checkpoint_id=7, splits=BOTH)
     sink = replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
-    one = coordinator(group, replace(SPEC, source=kept, sink=sink), document, transactions=transactions)
+    each = coordinator(group, replace(SPEC, source=kept, sink=sink), document, transactions=transactions)
     transactions.now = HOUR + 1
-    one.renew()
+    each.renew()
     assert group.calls == []
 
 
 def test_D14_a_checkpoint_that_is_not_committed_vouches_for_no_offset() -> None:
     group, transactions = Group(), patient()
-    one = coordinator(group, transactions=transactions)
-    read_both(one, group)
+    each = coordinator(group, transactions=transactions)
+    read_both(each, group)
     transactions.commit_by = 0.0
     with pytest.raises(TransactionFenced):
-        one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+        each.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
     transactions.now = 2 * HOUR + 2
-    one.renew()
+    each.renew()
     assert group.calls == []
 
 
@@ -367,142 +367,142 @@ def test_a_checkpoint_without_transactions_asks_nobody() -> None:
 
 def test_what_is_settled_is_taken_out_of_the_document_once_and_nothing_else() -> None:
     store = MemoryStore()
-    one = coordinator(Group(), store=store)
-    one.begin(SPLITS)
+    each = coordinator(Group(), store=store)
+    each.begin(SPLITS)
     for _ in range(2):
-        one.forget_settled()
+        each.forget_settled()
     before = store.read().version
-    completed = one.complete(pre_committed(COMMITTABLE))
+    completed = each.complete(pre_committed(COMMITTABLE))
     assert completed is not None
     for _ in range(3):
-        one.forget_settled()
+        each.forget_settled()
     assert int(store.read().version) == int(before) + 2, "the checkpoint and one more, however often it is asked"
-    assert one.document == replace(completed.document, committables=())
-    assert decode(store.read().text or "", job_uid="uid") == one.document
-    again = one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    assert each.document == replace(completed.document, committables=())
+    assert decode(store.read().text or "", job_uid="uid") == each.document
+    again = each.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
     assert again is not None, "the next write knows the version"
 
 
 def test_a_driver_that_was_superseded_while_it_was_idle_learns_it() -> None:
     store = MemoryStore()
-    one = coordinator(Group(), store=store)
-    one.complete(pre_committed(COMMITTABLE))
+    each = coordinator(Group(), store=store)
+    each.complete(pre_committed(COMMITTABLE))
     store.write("of a newer attempt", expected=store.read().version)
     with pytest.raises(CheckpointConflict):
-        one.forget_settled()
+        each.forget_settled()
     assert store.read().text == "of a newer attempt"
 
 
 def test_A4_a_superseded_attempt_begins_no_checkpoint() -> None:
     group, store = Group(), MemoryStore(encode(DOCUMENT))
-    one = coordinator(group, store=store)
-    one.begin(SPLITS)
-    store.write(encode(replace(one.document, attempt=2)), expected="1")
+    each = coordinator(group, store=store)
+    each.begin(SPLITS)
+    store.write(encode(replace(each.document, attempt=2)), expected="1")
     with pytest.raises(CheckpointConflict, match="attempt 2 has claimed"):
-        one.prepare(SPLITS)
+        each.prepare(SPLITS)
     assert group.calls == [], "nothing is asked of the group"
 
 
 def test_nothing_is_written_while_an_older_commit_may_still_reach_the_group() -> None:
     group = Group()
-    one = coordinator(group)
+    each = coordinator(group)
     group.is_over = False
     with pytest.raises(KafkaUnreachable, match="had no answer within 30 s"):
-        one.prepare(SPLITS)
+        each.prepare(SPLITS)
     assert group.calls == [("withdraw", [A0])], "no mark either"
     group.is_over = True
-    one.prepare(SPLITS)
+    each.prepare(SPLITS)
     assert group.calls[-1] == ("place", {A0: 0, A1: 5}, "uid/1/0")
 
 
 def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
     sink = replace(SPEC.sink, producers_pool_size=3)
-    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=2))
-    assert one.ids_in_use() == []
-    assert [one.prepare(SPLITS), one.prepare(SPLITS)] == [1, 2]
-    assert sorted(one.ids_in_use()) == ["p-1", "p-2", "p-4", "p-5"]
-    assert one.complete(pre_committed(), next_runs=True) is not None
-    assert one.committed_id == 1
-    assert sorted(one.ids_in_use()) == ["p-2", "p-5"], "the others are committed"
-    assert one.prepare(SPLITS) == 3
+    each = coordinator(Group(), replace(SPEC, sink=sink, parallelism=2))
+    assert each.ids_in_use() == []
+    assert [each.prepare(SPLITS), each.prepare(SPLITS)] == [1, 2]
+    assert sorted(each.ids_in_use()) == ["p-1", "p-2", "p-4", "p-5"]
+    assert each.complete(pre_committed(), next_runs=True) is not None
+    assert each.committed_id == 1
+    assert sorted(each.ids_in_use()) == ["p-2", "p-5"], "the others are committed"
+    assert each.prepare(SPLITS) == 3
 
 
-def test_a_producer_may_be_used_again_once_one_request_has_committed_its_transaction() -> None:
+def test_a_producer_may_be_used_again_once_its_transaction_is_committed() -> None:
     transactions = patient()
-    one = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions)
-    assert one.reusable.of_subtask(0) == {}
-    one.prepare(SPLITS)
-    one.complete(pre_committed(COMMITTABLE))
-    assert one.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}
-    assert one.reusable.of_subtask(1) == {}
+    each = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions)
+    assert each.reusable.of_subtask(0) == {}
+    each.prepare(SPLITS)
+    each.complete(pre_committed(COMMITTABLE))
+    assert each.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}
+    assert each.reusable.of_subtask(1) == {}
     transactions.at_once = False
-    one.prepare(SPLITS)
-    one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2, transactional_id="p-1"), checkpoint_id=2))
-    assert one.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}, "a request for p-1 may come late"
-    one.reusable.retire([("p-0", 1, 0), ("p-7", 1, 0)])
-    assert one.reusable.of_subtask(0) == {}
+    each.prepare(SPLITS)
+    each.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2, transactional_id="p-1"), checkpoint_id=2))
+    assert each.reusable.of_subtask(0) == {"p-0": (1, 1, 0)}, "a request for p-1 may come late"
+    each.reusable.retire([("p-0", 1, 0), ("p-7", 1, 0)])
+    assert each.reusable.of_subtask(0) == {}
     transactions.at_once = True
     for epoch, names in ((0, {}), (1, {"p-0": (3 + 1, 1, 1)})):
-        one.prepare(SPLITS)
+        each.prepare(SPLITS)
         checkpoint_id = 3 + epoch
         committable = replace(COMMITTABLE, checkpoint_id=checkpoint_id, producer_epoch=epoch)
-        one.complete(pre_committed(committable, checkpoint_id=checkpoint_id))
-        assert one.reusable.of_subtask(0) == names, "for good, but not the next producer of the id"
+        each.complete(pre_committed(committable, checkpoint_id=checkpoint_id))
+        assert each.reusable.of_subtask(0) == names, "for good, but not the next producer of the id"
 
 
 def test_a_rescale_in_place_leaves_no_producer_to_be_used_again() -> None:
-    one = coordinator(Group(), transactions=patient())
-    one.prepare(SPLITS)
-    one.complete(pre_committed(COMMITTABLE))
-    one.rescale(2)
-    assert one.reusable.of_subtask(0) == {}
+    each = coordinator(Group(), transactions=patient())
+    each.prepare(SPLITS)
+    each.complete(pre_committed(COMMITTABLE))
+    each.rescale(2)
+    assert each.reusable.of_subtask(0) == {}
 
 
 def test_the_ids_of_subtasks_without_work_are_not_in_use() -> None:
     """The sweep would spare an orphan of theirs."""
     sink = replace(SPEC.sink, producers_pool_size=3)
-    one = coordinator(Group(), replace(SPEC, sink=sink, parallelism=3))
-    one.prepare(SPLITS, writers={2})
-    one.prepare(SPLITS, writers=())
-    assert one.ids_in_use() == ["p-7"]
+    each = coordinator(Group(), replace(SPEC, sink=sink, parallelism=3))
+    each.prepare(SPLITS, writers={2})
+    each.prepare(SPLITS, writers=())
+    assert each.ids_in_use() == ["p-7"]
 
 
 def test_each_checkpoint_has_its_own_begin() -> None:
     transactions = patient()
-    one = coordinator(Group(), transactions=transactions)
+    each = coordinator(Group(), transactions=transactions)
     for now in (5.0, 7.0):
         transactions.now = now
-        one.prepare(SPLITS)
-    one.complete(pre_committed(COMMITTABLE), next_runs=True)
+        each.prepare(SPLITS)
+    each.complete(pre_committed(COMMITTABLE), next_runs=True)
     assert transactions.began == 5.0
-    one.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
+    each.complete(pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2))
     assert transactions.began == 7.0
 
 
 def test_offsets_outside_the_transactions_forbid_a_next_checkpoint_beside_it() -> None:
     """They would reach the group behind those of the next checkpoint's transactions, and replace them."""
-    one = coordinator(Group(), transactions=patient())
-    assert one.allows_next(pre_committed(COMMITTABLE))
-    assert not one.allows_next(pre_committed()), "a subtask that wrote nothing"
-    assert not one.allows_next(replace(pre_committed(COMMITTABLE), aligned=False)), "a partition that was cut"
+    each = coordinator(Group(), transactions=patient())
+    assert each.allows_next(pre_committed(COMMITTABLE))
+    assert not each.allows_next(pre_committed()), "a subtask that wrote nothing"
+    assert not each.allows_next(replace(pre_committed(COMMITTABLE), aligned=False)), "a partition that was cut"
     plain = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
     assert coordinator(Group(), plain).allows_next(pre_committed()), "no transaction has offsets"
 
 
 def test_offsets_are_renewed_only_while_no_next_checkpoint_runs() -> None:
     group, transactions = Group(), patient()
-    one = coordinator(group, transactions=transactions)
-    read_both(one, group)
+    each = coordinator(group, transactions=transactions)
+    read_both(each, group)
     second = pre_committed(replace(COMMITTABLE, checkpoint_id=2), checkpoint_id=2)
     transactions.now = HOUR + 1
-    one.renew()
-    assert one.allows_next(second)
+    each.renew()
+    assert each.allows_next(second)
     transactions.now = 2 * HOUR + 2
-    assert not one.allows_next(second), "the renewal is due"
-    assert one.complete(second, next_runs=True) is not None
+    assert not each.allows_next(second), "the renewal is due"
+    assert each.complete(second, next_runs=True) is not None
     assert group.calls == [], "it was not due when the next checkpoint began"
     third = pre_committed(replace(COMMITTABLE, checkpoint_id=3), checkpoint_id=3)
-    assert one.complete(third) is not None
+    assert each.complete(third) is not None
     assert group.calls == [("commit", {A1: 5}, "uid/1/3")]
 
 
@@ -510,12 +510,12 @@ def test_a_busy_job_without_offsets_in_transactions_renews_them_too() -> None:
     """It is never idle: unless a checkpoint ends alone, brokers forget the offsets of quiet partitions."""
     group, transactions = Group(), patient()
     spec = replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
-    one = coordinator(group, spec, replace(DOCUMENT, checkpoint_id=1, splits=SPLITS), transactions=transactions)
+    each = coordinator(group, spec, replace(DOCUMENT, checkpoint_id=1, splits=SPLITS), transactions=transactions)
     for number in (2, 3, 4):
         transactions.now += HOUR + 1
         only_a0 = (KafkaPartitionSplit(A0, 10 * number, 10 * number + 10), SPLITS[1])
         busy = PreCommitted(checkpoint_id=number, splits=only_a0, aligned=True, committables=(), records_out=10)
-        one.complete(busy, next_runs=one.allows_next(busy))
+        each.complete(busy, next_runs=each.allows_next(busy))
     assert any(call[1].get(A1) == 5 for call in group.calls), group.calls
 
 
@@ -523,15 +523,15 @@ def rescaled(naming: TransactionNaming, *steps: int) -> list[tuple[CheckpointDoc
     """Each document that a rescale writes, and the ids of the checkpoint behind it."""
     spec = replace(SPEC, parallelism=2, sink=replace(SPEC.sink, transaction_naming=naming, producers_pool_size=3))
     store = MemoryStore(encode(DOCUMENT))
-    one = coordinator(Group(), spec, store=store)
+    each = coordinator(Group(), spec, store=store)
     found = []
     for parallelism in steps:
-        one.rescale(parallelism)
+        each.rescale(parallelism)
         text = store.read().text
         assert text is not None
-        number = one.prepare(SPLITS)
-        found.append((decode(text, job_uid="uid"), one.ids_in_use()))
-        one.complete(PreCommitted(checkpoint_id=number, splits=SPLITS, aligned=True, committables=(), records_out=0))
+        number = each.prepare(SPLITS)
+        found.append((decode(text, job_uid="uid"), each.ids_in_use()))
+        each.complete(PreCommitted(checkpoint_id=number, splits=SPLITS, aligned=True, committables=(), records_out=0))
     return found
 
 
@@ -545,7 +545,7 @@ def test_H12_a_rescale_in_place_moves_ids_as_new_attempts_do() -> None:
     assert not wide.transactional, "the hint says so"
 
 
-def test_a_rescale_in_place_keeps_ids_by_subtask_and_slot_and_records_the_widest_parallelism() -> None:
+def test_a_rescale_in_place_keeps_ids_and_records_the_widest_parallelism() -> None:
     (wide, first), (narrow, second) = rescaled(TransactionNaming.SUBTASK_AND_SLOT, 4, 1)
     assert (wide.slots, first) == (SlotBounds(4, 3), ["p-0.1", "p-1.1", "p-2.1", "p-3.1"])
     assert (narrow.slots, second) == (SlotBounds(4, 3), ["p-0.2"])
@@ -553,18 +553,18 @@ def test_a_rescale_in_place_keeps_ids_by_subtask_and_slot_and_records_the_widest
 
 def test_a_rescale_in_place_leaves_the_offsets_and_names_no_committed_transaction() -> None:
     store = MemoryStore(encode(DOCUMENT))
-    one = coordinator(Group(), store=store)
-    one.prepare(SPLITS)
-    one.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=True, committables=(COMMITTABLE,), records_out=6))
-    before = one.document
-    one.rescale(2)
-    assert one.document == replace(before, parallelism=2, committables=(), hint=one.document.hint)
+    each = coordinator(Group(), store=store)
+    each.prepare(SPLITS)
+    each.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=True, committables=(COMMITTABLE,), records_out=6))
+    before = each.document
+    each.rescale(2)
+    assert each.document == replace(before, parallelism=2, committables=(), hint=each.document.hint)
 
 
 def test_a_superseded_attempt_is_not_rescaled() -> None:
     store = MemoryStore(encode(DOCUMENT))
-    one = coordinator(Group(), store=store)
+    each = coordinator(Group(), store=store)
     store.write(encode(replace(DOCUMENT, attempt=2)), expected="0")
     with pytest.raises(CheckpointConflict):
-        one.rescale(2)
-    assert one.document.parallelism == 1
+        each.rescale(2)
+    assert each.document.parallelism == 1

@@ -255,7 +255,7 @@ def test_a_stop_before_the_grant_leaves_the_era_of_an_earlier_attempt_open() -> 
     assert rig.written.local == LocalPart(era=6)
 
 
-def test_a_topic_id_that_was_not_known_at_placing_is_recorded_once_and_never_replaced() -> None:
+def test_a_topic_id_that_was_not_known_at_placing_is_recorded_once() -> None:
     """A broker that lagged was asked for it. Without it nobody would see that the topic is created again."""
     rig = Rig()
     rig.coordinator.grant(STARTS)

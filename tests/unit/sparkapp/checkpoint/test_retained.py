@@ -41,14 +41,14 @@ def document(number, *, seconds=0, uid="uid", **changes):
 
 def retain(store, documents, *, latest=0, events=None, **retention):
     """One attempt that completes these checkpoints; each has been looked at before the next one comes."""
-    for one in documents:
+    for each in documents:
         retainer = CheckpointRetainer(
             store, job_uid="uid", retention=Retention(**retention), latest=latest,
             tell=lambda reason, message: None if events is None else events.append((reason, message)),
         )  # fmt: skip
-        retainer.offer(one)
+        retainer.offer(each)
         retainer.close()
-        latest = max(latest, one.checkpoint_id)
+        latest = max(latest, each.checkpoint_id)
 
 
 def kept(store):
@@ -115,7 +115,7 @@ def test_one_that_alone_is_too_large_drops_nobody():
 
 def test_what_cannot_be_gone_back_to_makes_room_first():
     strangers = {
-        retained_key(900 + one): encode_retained(retained(document(900 + one, uid="other"))) for one in range(4)
+        retained_key(900 + each): encode_retained(retained(document(900 + each, uid="other"))) for each in range(4)
     }
     store = MemoryRetainedStore({**strangers, "notes": "x", retained_key(8): encode_retained(retained(document(8)))})
     retain(store, [document(9, seconds=60), document(10, seconds=120)], latest=8, count=3)
@@ -124,7 +124,7 @@ def test_what_cannot_be_gone_back_to_makes_room_first():
 
 def test_what_is_ahead_of_a_state_that_was_put_back_goes_at_once(store):
     """Its numbers are given once more, and none may stand for two sets of offsets."""
-    undone = {retained_key(one): encode_retained(retained(document(one, seconds=one))) for one in (49, 50)}
+    undone = {retained_key(each): encode_retained(retained(document(each, seconds=each))) for each in (49, 50)}
     store.change({**undone, retained_key(8): encode_retained(retained(document(8)))}, [])
     retain(store, [document(49, seconds=900, attempt=7)], latest=48)
     assert kept(store) == [8, 49]
@@ -185,7 +185,7 @@ class Slow(MemoryRetainedStore):
         super().change(put, drop)
 
 
-def test_checkpoints_continue_while_one_is_being_written_and_the_newest_is_kept_next():
+def test_checkpoints_continue_during_a_write_and_the_newest_is_kept_next():
     slow = Slow()
     retainer = CheckpointRetainer(slow, job_uid="uid", retention=Retention(), latest=0, tell=lambda *_: None)
     retainer.offer(document(1))

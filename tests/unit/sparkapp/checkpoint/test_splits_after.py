@@ -36,9 +36,9 @@ def document(*committables: KafkaCommittable, **changes: object) -> CheckpointDo
 
 
 def settled(
-    one: KafkaCommittable, outcome: CommitOutcome, answer: EndTxnAnswer = EndTxnAnswer.INVALID_TXN_STATE
+    each: KafkaCommittable, outcome: CommitOutcome, answer: EndTxnAnswer = EndTxnAnswer.INVALID_TXN_STATE
 ) -> Settled:
-    return Settled(committable=one, outcome=outcome, answer=answer)
+    return Settled(committable=each, outcome=outcome, answer=answer)
 
 
 def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
@@ -46,7 +46,7 @@ def test_a_cut_partition_goes_back_whole_or_not_at_all() -> None:
     cut = decode(encode(document(first, second, aligned=False)), job_uid="uid")
     assert cut.committables == (first, second), "no ranges are made up for pieces"
     splits, lost = splits_after(cut, [settled(first, CommitOutcome.LOST), settled(second, CommitOutcome.LOST)])
-    assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 0)]
+    assert [(each.start, each.stop) for each in splits] == [(100, 100), (0, 0)]
     assert lost == READ
     with pytest.raises(StateUncertain, match="checkpoint 7 is part committed; lost: p-1 ") as caught:
         splits_after(cut, [settled(first, CommitOutcome.COMMITTED), settled(second, CommitOutcome.LOST)])
@@ -75,17 +75,17 @@ def test_C07_what_is_not_proven_lost_is_never_written_again(
     assert "compare the sink topic with its source" in caught.value.remedy
 
 
-def test_an_ended_partition_whose_transaction_was_lost_goes_back_to_its_start_and_keeps_its_end() -> None:
+def test_an_ended_partition_with_a_lost_transaction_goes_back_and_keeps_its_end() -> None:
     stops = {A0: 151, A1: 10}
     written = document(
         *(committable(split.owner(2), split) for split in READ), splits=cut_at(READ, stops), stops=stops, stopping="p"
     )
     restored = decode(encode(written), job_uid="uid")
-    gone = next(one for one in restored.committables if one.ranges[0].partition == A0)
-    kept = next(one for one in restored.committables if one.ranges[0].partition == A1)
+    gone = next(each for each in restored.committables if each.ranges[0].partition == A0)
+    kept = next(each for each in restored.committables if each.ranges[0].partition == A1)
     assert gone.ranges == (KafkaPartitionSplit(A0, 100, 151),)
     splits, lost = splits_after(restored, [settled(gone, CommitOutcome.LOST), settled(kept, CommitOutcome.COMMITTED)])
-    assert [(one.start, one.stop) for one in splits] == [(100, 100), (0, 10)]
+    assert [(each.start, each.stop) for each in splits] == [(100, 100), (0, 10)]
     assert lost == gone.ranges
     assert restored.stops == stops
 

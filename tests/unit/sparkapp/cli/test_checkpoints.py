@@ -94,7 +94,7 @@ def test_show_prints_where_each_partition_stood(run):
     assert "CheckpointNotRetained: checkpoint 99 is not retained; retained are 20 (2026-11-21T08:20:00Z), 12" in err
 
 
-def test_show_prints_the_offsets_of_an_earlier_one_whatever_became_of_the_current_one(run, state):
+def test_show_prints_the_offsets_of_an_earlier_checkpoint(run, state):
     """With them a user recreates the job."""
     FileStore(state).write(encode(CURRENT).replace('"attempt":3', '"attempt":0'), expected="1")
     rows = json.loads(run("show", "12", "-o", "json")[1])

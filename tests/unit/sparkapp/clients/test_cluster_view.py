@@ -58,9 +58,9 @@ class Admin:
             raise KafkaException(failure)
         offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
         answers = {}
-        for one in wanted:
-            answers[one] = Future[Any]()
-            answers[one].set_result(SimpleNamespace(offset=offset, timestamp=-1))
+        for each in wanted:
+            answers[each] = Future[Any]()
+            answers[each].set_result(SimpleNamespace(offset=offset, timestamp=-1))
         return answers
 
     def poll(self) -> None:
@@ -217,9 +217,9 @@ def test_topic_ids_are_in_kafkas_letters_and_only_where_there_is_one(view: Kafka
 
     def describe(wanted: Any, **_: Any) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
-        for name, one in ids.items():
+        for name, each in ids.items():
             answers[name] = Future()
-            answers[name].set_result(SimpleNamespace(topic_id=one, partitions=[]))
+            answers[name].set_result(SimpleNamespace(topic_id=each, partitions=[]))
         return answers
 
     view._admin.client = SimpleNamespace(describe_topics=describe, poll=lambda _: None)  # type: ignore[assignment]

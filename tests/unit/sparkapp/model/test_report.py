@@ -142,8 +142,8 @@ def test_long_texts_are_cut_and_events_bounded():
     text = changed(events=[event] * 15, updated_at="u" * 99)
     found = decode_report(text, job_uid="uid")
     assert len(found.events) <= MAX_EVENTS
-    assert {len(one.message) for one in found.events} == {MAX_MESSAGE}
-    assert {one.type for one in found.events} == {"Normal"}
+    assert {len(each.message) for each in found.events} == {MAX_MESSAGE}
+    assert {each.type for each in found.events} == {"Normal"}
     assert len(found.updated_at) == 40
 
 

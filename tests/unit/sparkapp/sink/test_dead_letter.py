@@ -39,7 +39,7 @@ def letters(*rows):
 
 
 def headers(letter):
-    return [(one["key"], one["value"]) for one in letter["headers"]]
+    return [(each["key"], each["value"]) for each in letter["headers"]]
 
 
 def test_the_record_is_as_it_was_and_its_headers_come_first():
@@ -82,7 +82,7 @@ def test_a_long_error_does_not_make_a_long_letter():
 
 
 def test_order_is_kept():
-    assert [dict(headers(one))["kafkaspark.error.offset"] for one in letters(ROW, {**ROW, "offset": 18})] == [
+    assert [dict(headers(each))["kafkaspark.error.offset"] for each in letters(ROW, {**ROW, "offset": 18})] == [
         b"17",
         b"18",
     ]

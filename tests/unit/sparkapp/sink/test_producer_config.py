@@ -50,7 +50,7 @@ def test_the_user_may_say_how_long_a_request_takes():
     assert config(DeliveryGuarantee.EXACTLY_ONCE, socket_timeout_ms="45000")["socket.timeout.ms"] == "45000"
 
 
-def test_never_is_the_largest_time_out_and_leaves_requests_without_a_limit_of_their_own():
+def test_never_is_the_largest_time_out():
     found = config(DeliveryGuarantee.EXACTLY_ONCE, never=True)
     assert found["transaction.timeout.ms"] == "2147483647"
     assert "socket.timeout.ms" not in found

@@ -287,7 +287,7 @@ def kept(pool, **last):
     return entry
 
 
-def test_W03_a_kept_producer_writes_the_next_transaction_once_its_client_has_committed(pool, coordinator):
+def test_W03_a_kept_producer_writes_again_once_its_client_has_committed(pool, coordinator):
     entry = kept(pool)
     assert pool.live == 1
     coordinator.asked.clear()
@@ -311,7 +311,7 @@ def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
 @pytest.mark.parametrize(
     "last", [{"checkpoint_id": 1}, {"producer_id": 8}, {"producer_epoch": 1}], ids=lambda last: str(*last)
 )
-def test_W04_a_kept_producer_is_closed_without_a_request_where_another_transaction_was_committed(
+def test_W04_a_kept_producer_is_closed_where_another_transaction_was_committed(
     pool, coordinator, last
 ):
     """Another process has written the checkpoint again, perhaps without a transaction of its own."""
@@ -361,7 +361,7 @@ def test_T14_a_kept_producer_is_closed_with_the_rest(pool, coordinator, end):
 
 
 @pytest.mark.parametrize("again", ["prepare", "begin"])
-def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_retired_it(pool, coordinator, again):
+def test_a_kept_producer_that_is_ready_is_closed_where_the_next_order_retires_it(pool, coordinator, again):
     """The sweep may end a transaction by its triple from now on."""
     entry = kept(pool)
     coordinator.asked.clear()
@@ -376,7 +376,7 @@ def test_a_kept_producer_that_is_ready_ahead_is_closed_where_the_next_order_has_
     assert pool.live == 1
 
 
-def test_a_kept_producer_that_is_ready_ahead_is_used_where_the_next_order_still_names_it(pool, coordinator):
+def test_a_kept_producer_that_is_ready_is_used_where_the_next_order_names_it(pool, coordinator):
     entry = kept(pool)
     pool.prepare("p-0")
     pool.reusable = dict(pool.reusable)

@@ -74,7 +74,7 @@ def test_round_robin_spreads_each_topic_evenly_over_all_batches(batches: list[li
         routed = turns.route(batch(topic=topics))
         assert routed.column("topic").to_pylist() == topics
         written.update(zip(topics, routed.column("partition").to_pylist(), strict=True))
-    for topic in {one for topics in batches for one in topics}:
+    for topic in {each for topics in batches for each in topics}:
         counts = [written[topic, partition] for partition in range(PARTITIONS[topic])]
         assert max(counts) - min(counts) <= 1
 

@@ -37,7 +37,7 @@ class StandInSender:
         assert self.gate.acquire(timeout=PATIENCE)
         if self.defect is not None:
             raise self.defect
-        return {one: refusal for one, refusal in self.refused.items() if one in offsets}
+        return {each: refusal for each, refusal in self.refused.items() if each in offsets}
 
     def close(self) -> None:
         pass
@@ -53,7 +53,7 @@ class StandInConsumer:
 
     def commit(self, *, offsets: list[ClientPartition], asynchronous: bool) -> None:
         assert not asynchronous
-        self.requests.append({TopicPartition(one.topic, one.partition): one.offset for one in offsets})
+        self.requests.append({TopicPartition(each.topic, each.partition): each.offset for each in offsets})
         if self.raised is not None:
             raise KafkaException(KafkaError(self.raised))
 
@@ -105,30 +105,30 @@ def refusal(error: KafkaAccessError | None = None, *, is_gone: bool = False) -> 
 
 
 def test_S37_newer_offsets_replace_those_that_wait(committer: Committing) -> None:
-    one, sender, heard = committer
-    one.commit({A0: 1})
+    each, sender, heard = committer
+    each.commit({A0: 1})
     assert sender.begun.acquire(timeout=PATIENCE)
-    one.commit({A0: 2, A1: 7})
-    one.commit({A0: 3})
-    assert not one.drain(0.05), "one is under way, others wait"
+    each.commit({A0: 2, A1: 7})
+    each.commit({A0: 3})
+    assert not each.drain(0.05), "one is under way, others wait"
     assert sender.requests == [{A0: 1}], "one commit at a time"
     sender.gate.release()
     sender.gate.release()
-    assert one.drain(10)
+    assert each.drain(10)
     assert sender.requests == [{A0: 1}, {A0: 3, A1: 7}]
     assert heard.answers == [({A0: 1}, True), ({A0: 3, A1: 7}, True)]
 
 
 def test_a_client_that_finds_no_coordinator_is_replaced(plain: tuple[OffsetCommitter, Any, Heard]) -> None:
     """It may know no broker any more; the next one begins with the configured ones."""
-    one, sender, heard = plain
+    each, sender, heard = plain
     consumer = sender._consumer
     consumer.raised = KafkaError._WAIT_COORD
-    one.commit({A0: 1})
-    idle(one)
+    each.commit({A0: 1})
+    idle(each)
     assert consumer.closed
-    one.commit({A0: 2})
-    idle(one)
+    each.commit({A0: 2})
+    idle(each)
     assert (consumer.requests, sender._consumer.requests) == ([{A0: 1}], [{A0: 2}])
     assert heard.answers == [({}, False), ({A0: 2}, True)]
 
@@ -137,31 +137,31 @@ def test_a_client_that_finds_no_coordinator_is_replaced(plain: tuple[OffsetCommi
 def test_S37_offsets_that_were_refused_go_along_with_the_next_commit(
     committer: Committing, refused: set[TopicPartition]
 ) -> None:
-    one, sender, heard = committer
+    each, sender, heard = committer
     sender.refused = dict.fromkeys(refused, refusal())
     sender.gate.release()
-    one.commit({A0: 1, A1: 1})
-    idle(one)
+    each.commit({A0: 1, A1: 1})
+    idle(each)
     assert heard.answers == [({A0: 1} if A0 not in refused else {}, False)]
     sender.refused = {}
     sender.gate.release()
-    one.commit({A0: 2})
-    idle(one)
+    each.commit({A0: 2})
+    idle(each)
     assert sender.requests == [{A0: 1, A1: 1}, {A0: 2, A1: 1}], "the newest offset of each partition"
     assert heard.answers[1:] == [({A0: 2, A1: 1}, True)]
 
 
 def test_S37_an_orderly_stop_commits_once_more_what_was_refused(committer: Committing) -> None:
-    one, sender, heard = committer
+    each, sender, heard = committer
     sender.refused = {A1: refusal()}
     sender.gate.release()
-    one.commit({A0: 1, A1: 1})
-    idle(one)
+    each.commit({A0: 1, A1: 1})
+    idle(each)
     sender.gate.release()
-    assert not one.drain(10), "it is refused again"
+    assert not each.drain(10), "it is refused again"
     sender.refused = {}
     sender.gate.release()
-    assert one.drain(10)
+    assert each.drain(10)
     assert sender.requests == [{A0: 1, A1: 1}, {A1: 1}, {A1: 1}]
     assert heard.answers[-1] == ({A1: 1}, True)
 
@@ -171,10 +171,10 @@ def test_S37_what_was_refused_is_committed_without_another_checkpoint(
 ) -> None:
     """An idle job has none for hours, and the group would show a lag that is not there."""
     monkeypatch.setattr(offset_committer, "_AGAIN_SECONDS", 0.01)
-    one, sender, heard = committer
+    each, sender, heard = committer
     sender.refused = {A0: refusal()}
     sender.gate.release()
-    one.commit({A0: 1})
+    each.commit({A0: 1})
     assert sender.begun.acquire(timeout=PATIENCE)
     assert sender.begun.acquire(timeout=PATIENCE)
     sender.refused = {}
@@ -184,55 +184,55 @@ def test_S37_what_was_refused_is_committed_without_another_checkpoint(
 
 
 def test_S37_offsets_of_a_partition_that_is_gone_are_given_up(committer: Committing) -> None:
-    one, sender, heard = committer
+    each, sender, heard = committer
     sender.refused = {A1: refusal(is_gone=True)}
     sender.gate.release()
-    one.commit({A0: 1, A1: 1})
-    idle(one)
+    each.commit({A0: 1, A1: 1})
+    idle(each)
     sender.gate.release()
-    one.commit({A0: 2})
-    idle(one)
+    each.commit({A0: 2})
+    idle(each)
     assert sender.requests[1] == {A0: 2}
     assert heard.answers == [({A0: 1}, False), ({A0: 2}, True)]
 
 
 def test_a_withdrawal_waits_for_offsets_that_wait(committer: Committing) -> None:
     """They may be the only sign of a checkpoint whose transactions have no offsets."""
-    one, sender, _ = committer
-    one.commit({A0: 1})
+    each, sender, _ = committer
+    each.commit({A0: 1})
     assert sender.begun.acquire(timeout=PATIENCE)
-    one.commit({A0: 2, A1: 7})
-    assert not one.withdraw([A0], 0.05), "a commit is under way, another one waits"
+    each.commit({A0: 2, A1: 7})
+    assert not each.withdraw([A0], 0.05), "a commit is under way, another one waits"
     sender.gate.release()
     assert sender.begun.acquire(timeout=PATIENCE)
-    assert not one.withdraw([A0], 0.05), "the second one is under way"
+    assert not each.withdraw([A0], 0.05), "the second one is under way"
     sender.gate.release()
-    assert one.withdraw([A0], 10)
+    assert each.withdraw([A0], 10)
     assert sender.requests == [{A0: 1}, {A0: 2, A1: 7}]
 
 
 def test_a_withdrawal_forgets_offsets_that_were_refused(committer: Committing) -> None:
-    one, sender, _ = committer
+    each, sender, _ = committer
     sender.refused = dict.fromkeys((A0, A1), refusal())
     sender.gate.release()
-    one.commit({A0: 1, A1: 1})
-    assert one.withdraw([A0], 10)
+    each.commit({A0: 1, A1: 1})
+    assert each.withdraw([A0], 10)
     sender.refused = {}
     sender.gate.release()
-    one.commit({A1: 2})
-    idle(one)
+    each.commit({A1: 2})
+    idle(each)
     assert sender.requests == [{A0: 1, A1: 1}, {A1: 2}]
 
 
 def test_placing_marks_insists(committer: Committing) -> None:
-    one, sender, heard = committer
+    each, sender, heard = committer
     sender.gate.release()
-    one.place({A0: 3}, "mark")
+    each.place({A0: 3}, "mark")
     assert sender.requests == [{A0: 3}]
     sender.refused = {A1: refusal(AuthorizationFailed("a-1: no right"))}
     sender.gate.release()
     with pytest.raises(AuthorizationFailed, match="a-1"):
-        one.place({A0: 3, A1: 4}, "mark")
+        each.place({A0: 3, A1: 4}, "mark")
     assert heard.answers == [], "these are not the commits of checkpoints"
 
 
@@ -240,15 +240,15 @@ def test_C10_a_group_with_members_of_its_own_is_named(
     plain: tuple[OffsetCommitter, Any, Heard], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka lets only members commit to a group that has some; one that is about to leave is waited for."""
-    one, sender, heard = plain
+    each, sender, heard = plain
     monkeypatch.setattr(offset_committer, "_PLACE_SECONDS", 0.5)
     sender._consumer.raised = KafkaError.UNKNOWN_MEMBER_ID
     with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID") as caught:
-        one.place({A0: 3}, "mark")
+        each.place({A0: 3}, "mark")
     assert "source.groupId" in caught.value.remedy
     assert len(sender._consumer.requests) > 1
-    one.commit({A0: 4})
-    idle(one)
+    each.commit({A0: 4})
+    idle(each)
     assert heard.answers == [({}, False)]
     assert "source.groupId" in caplog.text
 
@@ -257,16 +257,16 @@ def test_C10_a_group_with_members_of_its_own_is_named(
 def test_a_defect_in_one_commit_ends_neither_the_thread_nor_a_wait_for_it(
     committer: Committing, in_callback: bool
 ) -> None:
-    one, sender, heard = committer
+    each, sender, heard = committer
     (heard if in_callback else sender).defect = RuntimeError("Consumer closed")
     sender.gate.release()
-    one.commit({A0: 1, A1: 1})
-    idle(one)
-    assert one.withdraw([A1], 10)
+    each.commit({A0: 1, A1: 1})
+    idle(each)
+    assert each.withdraw([A1], 10)
     heard.defect = sender.defect = None
     sender.gate.release()
-    one.commit({A0: 2})
-    idle(one)
+    each.commit({A0: 2})
+    idle(each)
     assert sender.requests == [{A0: 1, A1: 1}, {A0: 2}]
     failed = [] if in_callback else [({}, False)]
     assert heard.answers == [*failed, ({A0: 2}, True)], "D18: a commit that raises is a failed one"
@@ -281,11 +281,11 @@ def test_A2_a_superseded_driver_commits_no_offset(monkeypatch: pytest.MonkeyPatc
 
     heard = Heard()
     sender: Any = PlainOffsets({}, superseded)
-    one = OffsetCommitter(sender, heard)
-    one.commit({A0: 1})
-    idle(one)
+    each = OffsetCommitter(sender, heard)
+    each.commit({A0: 1})
+    idle(each)
     with pytest.raises(CheckpointConflict):
-        one.place({A0: 1}, "mark")
-    one.close()
+        each.place({A0: 1}, "mark")
+    each.close()
     assert heard.answers == [({}, False)]
     assert sender._consumer.requests == []

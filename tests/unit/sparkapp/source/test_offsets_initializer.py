@@ -44,19 +44,19 @@ def test_S20_specific_offsets_without_any_are_refused() -> None:
         SpecificOffsetsInitializer({}, ResetStrategy.FAIL)
 
 
-def test_partitions_without_an_entry_begin_at_the_group_offsets_then_by_the_strategy() -> None:
-    one = SpecificOffsetsInitializer({A0: 5}, ResetStrategy.LATEST)
-    assert one.offsets([A0, A1, A2], cluster()) == {A0: 5, A1: 9, A2: 0}
+def test_partitions_without_an_entry_begin_at_the_group_then_by_the_strategy() -> None:
+    each = SpecificOffsetsInitializer({A0: 5}, ResetStrategy.LATEST)
+    assert each.offsets([A0, A1, A2], cluster()) == {A0: 5, A1: 9, A2: 0}
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition a-2"):
         SpecificOffsetsInitializer({A0: 5}, ResetStrategy.FAIL).offsets([A0, A2], cluster())
 
 
-def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides_and_says_so() -> None:
+def test_the_ends_of_the_log_are_offsets_and_beyond_them_the_strategy_decides() -> None:
     heard: list[tuple[str, str]] = []
-    one = SpecificOffsetsInitializer(
+    each = SpecificOffsetsInitializer(
         {A0: 2, A1: 21}, ResetStrategy.EARLIEST, warn=lambda reason, text: heard.append((reason, text))
     )
-    assert one.offsets([A0, A1], cluster()) == {A0: 3, A1: 0}
+    assert each.offsets([A0, A1], cluster()) == {A0: 3, A1: 0}
     assert heard[0][0] == "OffsetOutOfRange"
     assert "a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20)" in heard[0][1]
     assert SpecificOffsetsInitializer({A0: 3, A1: 20}, ResetStrategy.FAIL).offsets([A0, A1], cluster()) == {
@@ -78,8 +78,8 @@ def test_a_committed_offset_outside_the_log_follows_the_strategy_and_says_so(
     view = cluster()
     view.commits = {A0: 2, A1: 21, A2: 0}
     startup = Startup(mode=StartupMode.GROUP_OFFSETS, on_missing=strategy)
-    one = starting_initializer(startup, warn=lambda reason, text: heard.append((reason, text)))
-    assert one.offsets([A0, A1, A2], view) == expected
+    each = starting_initializer(startup, warn=lambda reason, text: heard.append((reason, text)))
+    assert each.offsets([A0, A1, A2], view) == expected
     assert [reason for reason, _ in heard] == ["OffsetOutOfRange"]
     assert heard[0][1] == (
         "the group's committed offset: a-0 at 2 (the log holds 3 to 10), a-1 at 21 (the log holds 0 to 20);"
@@ -119,20 +119,20 @@ def test_partitions_without_an_entry_report_the_groups_offset_outside_the_log() 
     heard: list[tuple[str, str]] = []
     view = cluster()
     view.commits = {A0: 2}
-    one = SpecificOffsetsInitializer(
+    each = SpecificOffsetsInitializer(
         {A1: 3}, ResetStrategy.LATEST, warn=lambda reason, text: heard.append((reason, text))
     )
-    assert one.offsets([A0, A1], view) == {A0: 10, A1: 3}
+    assert each.offsets([A0, A1], view) == {A0: 10, A1: 3}
     assert [reason for reason, _ in heard] == ["OffsetOutOfRange"]
 
 
 def test_specific_offsets_of_partitions_that_are_not_read_are_reported() -> None:
     heard: list[tuple[str, str]] = []
-    one = SpecificOffsetsInitializer(
+    each = SpecificOffsetsInitializer(
         {A0: 5, TopicPartition("other", 0): 3, TopicPartition("a", 9): 1}, ResetStrategy.EARLIEST,
         warn=lambda reason, text: heard.append((reason, text)),
     )  # fmt: skip
-    assert one.offsets([A0], cluster()) == {A0: 5}
+    assert each.offsets([A0], cluster()) == {A0: 5}
     assert [reason for reason, _ in heard] == ["SpecificOffsetsUnused"]
     assert "partition a-9, other-0: not read by this job" in heard[0][1]
 

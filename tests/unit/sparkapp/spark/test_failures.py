@@ -73,7 +73,7 @@ def test_an_exception_of_the_users_names_their_own_line_and_what_was_read() -> N
     assert type(original_error(_SPARK_TEXT + _USERS)) is PreCommitFailed
 
 
-def test_a_query_that_a_value_does_not_allow_is_the_users_and_a_jvm_that_is_gone_is_sparks() -> None:
+def test_a_query_that_fails_is_the_users_and_a_jvm_that_is_gone_is_sparks() -> None:
     error = original_error(
         "[CAST_INVALID_INPUT] The value 'x' cannot be cast to \"INT\". SQLSTATE: 22018\n== SQL (line 1) ==\n"
         "select cast(value as int)\n"

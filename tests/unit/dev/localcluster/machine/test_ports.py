@@ -30,7 +30,7 @@ def test_nobody_is_given_what_another_one_was(own_range: Callable[[int], list[in
     ports = own_range(300)
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(free_ports, 3, counter=tmp_path / "counter") for _ in range(100)]
-    assert sorted(port for one in asked for port in one.result()) == sorted(ports)
+    assert sorted(port for each in asked for port in each.result()) == sorted(ports)
     assert len(set(ports)) == 300
 
 

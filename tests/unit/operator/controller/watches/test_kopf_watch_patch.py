@@ -142,8 +142,8 @@ async def test_ready_is_who_has_listed_everything_that_lets_it_in(boundary: Watc
     tries += [asyncio.ensure_future(anext(stream)) for stream in streams]
     await some_turns()
     assert boundary.unready() == ""  # it knows what it knew; the metric shows it
-    for one in tries:
-        one.cancel()
+    for each in tries:
+        each.cancel()
 
 
 async def test_who_is_let_in_nowhere_is_not_ready(boundary: WatchBoundary, server: Server) -> None:
@@ -152,8 +152,8 @@ async def test_who_is_let_in_nowhere_is_not_ready(boundary: WatchBoundary, serve
     tries = [asyncio.ensure_future(anext(watch(kind, namespace))) for kind, namespace in places]
     await some_turns()
     assert "refused: forbidden: not you" in boundary.unready()
-    for one in tries:
-        one.cancel()
+    for each in tries:
+        each.cancel()
 
 
 async def test_an_error_of_ours_is_not_hidden(boundary: WatchBoundary, server: Server) -> None:

@@ -34,8 +34,8 @@ async def delivered(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list
     left = list(streams)
 
     async def watch(**_: Any) -> AsyncIterator[Any]:
-        for one in left.pop(0):
-            yield one
+        for each in left.pop(0):
+            yield each
         if left:
             raise errors.APIForbiddenError({"message": "no"}, status=403, headers={})  # type: ignore[typeddict-item]
 
@@ -44,8 +44,10 @@ async def delivered(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list
     async with WatchBoundary((plural,), (), lambda *_: None).around_kopf():
         stream = queueing.watching.infinite_watch(settings=None, resource=Resource(plural), namespace=None)  # type: ignore[arg-type, attr-defined]
         return [
-            one if one is LISTED else (one["type"], one["object"]["metadata"]["name"], one["object"]["metadata"]["uid"])
-            async for one in stream
+            each
+            if each is LISTED
+            else (each["type"], each["object"]["metadata"]["name"], each["object"]["metadata"]["uid"])
+            async for each in stream
         ]
 
 
@@ -66,7 +68,7 @@ async def test_a_refused_watch_compares_too_when_it_is_back(monkeypatch: pytest.
 
 async def test_a_list_that_breaks_off_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [event(None, "a"), event(None, "b"), LISTED], [event(None, "a")], [event(None, "b"), LISTED]
-    assert "DELETED" not in [one[0] for one in await delivered(monkeypatch, "pods", *parts) if one is not LISTED]
+    assert "DELETED" not in [each[0] for each in await delivered(monkeypatch, "pods", *parts) if each is not LISTED]
 
 
 @pytest.mark.parametrize(("plural", "deleted"), [("pods", ["previous"]), (names.PLURAL, []), ("configmaps", [])])
@@ -76,4 +78,4 @@ async def test_a_namesake_that_came_meanwhile_stays(
     found = await delivered(
         monkeypatch, plural, [event(None, "a", "previous"), LISTED, event(None, "a", "new"), LISTED]
     )  # fmt: skip
-    assert [one[2] for one in found if one is not LISTED and one[0] == "DELETED"] == deleted
+    assert [each[2] for each in found if each is not LISTED and each[0] == "DELETED"] == deleted

@@ -29,7 +29,7 @@ def forge(operator_fixture: OperatorFixture, kind: str, name: str, role: str, at
 
 def messages(operator_fixture: OperatorFixture) -> list[str]:
     events = [body for (kind, _, _), body in operator_fixture.kubernetes.objects.items() if kind == "Event"]
-    return [one["message"] for one in events if one["reason"] == "ForeignObject"]
+    return [each["message"] for each in events if each["reason"] == "ForeignObject"]
 
 
 async def attempt_1_fails(operator_fixture: OperatorFixture) -> None:
@@ -45,11 +45,11 @@ def unmoved(operator_fixture: OperatorFixture) -> bool:
 
 @pytest.fixture
 async def operator_fixture() -> OperatorFixture:
-    one = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 0}, "successor": "BeforeStop"})
-    await one.run(1)
-    one.kubernetes.add_executor(KEY, 1)
-    await one.settle()
-    return one
+    each = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 0}, "successor": "BeforeStop"})
+    await each.run(1)
+    each.kubernetes.add_executor(KEY, 1)
+    await each.settle()
+    return each
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -65,7 +65,7 @@ async def test_a_job_that_its_code_has_failed_starts_again_when_the_code_is_corr
     assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0
 
 
-async def test_a_job_whose_config_map_was_created_later_starts_again_when_the_code_is_corrected() -> None:
+async def test_a_job_with_a_later_config_map_starts_again_when_its_code_is_corrected() -> None:
     operator_fixture = OperatorFixture(transform={"python": CODE})
     await operator_fixture.settle()
     put_code(operator_fixture, "one")

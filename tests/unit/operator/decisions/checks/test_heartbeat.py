@@ -64,7 +64,7 @@ def gain_leadership(operator_fixture: OperatorFixture) -> None:
     _Operator._leadership_changed(runtime, True)
 
 
-async def test_a_driver_without_a_first_report_has_a_deadline_from_the_start_of_its_container() -> None:
+async def test_a_first_report_has_a_deadline_from_the_start_of_the_container() -> None:
     operator_fixture = OperatorFixture()
     await operator_fixture.settle()
     operator_fixture.wait(3600)  # for the image
@@ -148,7 +148,7 @@ async def test_an_idle_driver_that_sends_heartbeats_stays_ready() -> None:
         assert operator_fixture.ready["status"] == "True"
 
 
-async def test_a_driver_of_a_previous_release_sends_no_heartbeats_and_is_not_judged_by_them() -> None:
+async def test_a_driver_of_a_previous_release_is_not_judged_by_heartbeats() -> None:
     operator_fixture = await running()
     beat(operator_fixture, heartbeat_seconds=0)
     await operator_fixture.settle()
@@ -165,7 +165,7 @@ async def test_a_report_that_only_the_watch_has_missed_is_no_silence() -> None:
     assert operator_fixture.ready["status"] == "True"
 
 
-async def test_a_driver_that_stays_silent_is_ended_and_the_next_attempt_starts_when_it_is_gone() -> None:
+async def test_a_silent_driver_is_ended_and_the_next_attempt_starts_when_it_is_gone() -> None:
     operator_fixture = await running()
     operator_fixture.wait(80)
     await operator_fixture.settle()

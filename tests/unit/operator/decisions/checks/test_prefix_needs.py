@@ -23,8 +23,8 @@ def body(key: JobKey, since: str = "2026-11-21T12:00:00Z", **spec: Any) -> dict[
 
 def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
     needs = PrefixNeeds()
-    for one in (first, second):
-        needs.put(JobKey(one["metadata"]["namespace"], one["metadata"]["name"]), need_of(one, NO_SETTINGS))
+    for each in (first, second):
+        needs.put(JobKey(each["metadata"]["namespace"], each["metadata"]["name"]), need_of(each, NO_SETTINGS))
     refusal = needs.refusal(KEY)
     assert refusal is None or (refusal.reason, f"in use by job {OTHER};" in refusal.message) == (IN_USE, True)
     return None if refusal is None else OTHER

@@ -34,11 +34,13 @@ DOCUMENT = CheckpointDocument(
 
 
 def kept(*documents: CheckpointDocument) -> MemoryRetainedStore:
-    return MemoryRetainedStore({retained_key(one.checkpoint_id): encode_retained(retained(one)) for one in documents})
+    return MemoryRetainedStore(
+        {retained_key(each.checkpoint_id): encode_retained(retained(each)) for each in documents}
+    )
 
 
 def at(offsets: Mapping[TopicPartition, int]) -> tuple[KafkaPartitionSplit, ...]:
-    return tuple(KafkaPartitionSplit(one, offset, offset) for one, offset in offsets.items())
+    return tuple(KafkaPartitionSplit(each, offset, offset) for each, offset in offsets.items())
 
 
 @pytest.mark.parametrize(

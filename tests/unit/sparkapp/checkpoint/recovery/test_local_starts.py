@@ -173,7 +173,7 @@ def test_a_restore_needs_no_group() -> None:
     assert (found.local, found.offsets) == (None, known.offsets)
 
 
-def test_the_era_decides_about_a_topic_that_the_spec_has_left_until_its_partitions_are_left_out() -> None:
+def test_the_era_decides_about_a_topic_that_the_spec_has_left() -> None:
     """The topic may be back before anything is granted, and the document has only a lower bound of its offsets."""
     known = document()
     assert known.local is not None

@@ -174,7 +174,7 @@ def test_a_new_authority_counts_with_the_old_one_and_alone(tmp_path: Path) -> No
     for trusted in ((mount.authority, second), (second,)):
         mount.trust(*trusted)
         seen.append(mount.read())
-    assert all(one != other for one, other in itertools.combinations(seen, 2))
+    assert all(each != other for each, other in itertools.combinations(seen, 2))
 
 
 def test_a_new_certificate_with_its_key_counts(tmp_path: Path) -> None:

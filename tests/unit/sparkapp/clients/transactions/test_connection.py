@@ -43,7 +43,7 @@ def test_P12_the_cap_is_below_the_version_that_bumps_epochs():
 
 
 @pytest.mark.parametrize("call", ["send", "send_together", "sleep", "gather"])
-def test_a_request_of_a_client_that_another_thread_has_closed_is_a_failure_of_the_tree(call):
+def test_a_request_of_a_closed_client_is_a_failure_of_the_tree(call):
     """A worker renews its client while a commit is proven in the background."""
     connection = KafkaConnection({"bootstrap.servers": "a:1"})
     soon = Deadline.after(1)

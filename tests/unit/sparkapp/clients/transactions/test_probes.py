@@ -24,8 +24,8 @@ PARTITIONS = 4
 @given(prefix=st.text(max_size=20), partitions=st.integers(1, 60))
 def test_every_partition_is_asked_for_an_id_of_its_own(prefix: str, partitions: int) -> None:
     ids = probe_ids(prefix, partitions)
-    assert sorted(partition_of(one, partitions) for one in ids) == list(range(partitions))
-    assert all(one.startswith(f"{prefix}-") for one in ids)
+    assert sorted(partition_of(each, partitions) for each in ids) == list(range(partitions))
+    assert all(each.startswith(f"{prefix}-") for each in ids)
 
 
 def test_an_id_whose_hash_has_no_positive_counterpart() -> None:
@@ -43,7 +43,7 @@ class Here:
         return asyncio.run(main())
 
     async def gather(self, work: Callable[[Any], Awaitable[Any]], items: Iterable[Any]) -> list[Any]:
-        return [await work(one) for one in items]
+        return [await work(each) for each in items]
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -75,7 +75,7 @@ class Brokers:
         return PARTITIONS
 
     async def coordinators(self, ids: Sequence[str], limit: Deadline) -> dict[str, int]:
-        return {one: self.leads[partition_of(one, PARTITIONS)] for one in ids}
+        return {each: self.leads[partition_of(each, PARTITIONS)] for each in ids}
 
     async def transaction_leaders(self, node: int, limit: Deadline) -> dict[int, tuple[int, int]]:
         return {partition: (leader, self.terms[partition]) for partition, leader in self.leads.items()}

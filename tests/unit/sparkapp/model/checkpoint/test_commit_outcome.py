@@ -81,8 +81,8 @@ def described(state, start_time_ms=1000, producer_epoch=0, producer_id=1):
     ],
 )
 def test_the_marks_of_the_attempt_that_wrote_it(committed, expected):
-    one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
-    assert outcome_of(one, None, committed, job_uid="uid") is expected
+    each = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
+    assert outcome_of(each, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_the_marks_of_the_attempt_that_wrote_it(committed, expected):
     ],
 )
 def test_the_marks_of_other_attempts(committed, expected):
-    one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
-    assert outcome_of(one, None, committed, job_uid="uid") is expected
+    each = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, ranges=RANGES)
+    assert outcome_of(each, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_the_marks_of_other_attempts(committed, expected):
     ],
 )
 def test_where_the_attempt_is_not_known_an_earlier_mark_proves_no_loss(committed, expected):
-    one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, ranges=RANGES)
-    assert outcome_of(one, None, committed, job_uid="uid") is expected
+    each = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, ranges=RANGES)
+    assert outcome_of(each, None, committed, job_uid="uid") is expected
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_where_the_attempt_is_not_known_an_earlier_mark_proves_no_loss(committed
     ],
 )
 def test_the_strongest_evidence_decides(state, committed, expected):
-    one = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, start_time_ms=1000, ranges=RANGES)
-    assert outcome_of(one, described(state, producer_epoch=1), committed, job_uid="uid") is expected
+    each = KafkaCommittable(**{**FIELDS, "checkpoint_id": 7}, attempt=3, start_time_ms=1000, ranges=RANGES)
+    assert outcome_of(each, described(state, producer_epoch=1), committed, job_uid="uid") is expected
 
 
 def test_without_ranges_the_marks_say_nothing():
@@ -165,9 +165,9 @@ def test_without_ranges_the_marks_say_nothing():
     ids=str,
 )
 def test_what_a_coordinator_still_reports(found, expected):
-    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    each = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
     description = described(**{"producer_epoch": 3, **found})
-    assert outcome_of(one, description, {}, job_uid="uid") is expected
+    assert outcome_of(each, description, {}, job_uid="uid") is expected
     unnamed = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
     assert outcome_of(unnamed, description, {}, job_uid="uid") is CommitOutcome.UNCERTAIN, (
         "of a release that did not ask for the start"
@@ -189,9 +189,9 @@ def test_what_a_coordinator_still_reports(found, expected):
     ids=str,
 )
 def test_a_triple_that_would_end_another_transaction(found, expected):
-    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    each = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
     description = described(**{"producer_epoch": 3, **found})
-    assert ends_another(one, description) is expected
+    assert ends_another(each, description) is expected
     assert not ends_another(KafkaCommittable(**{**FIELDS, "producer_epoch": 3}), description)
 
 
@@ -211,9 +211,9 @@ def test_a_triple_that_would_end_another_transaction(found, expected):
     ids=str,
 )
 def test_a_description_by_a_broker_that_has_not_heard_of_the_transaction(found, expected):
-    one = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
+    each = KafkaCommittable(**{**FIELDS, "producer_epoch": 3}, start_time_ms=1000)
     description = described(**{"producer_epoch": 3, **found})
-    assert is_behind(one, description) is expected
+    assert is_behind(each, description) is expected
     unnamed = KafkaCommittable(**{**FIELDS, "producer_epoch": 3})
     assert is_behind(unnamed, description) is (description.producer_epoch < 3)
 

@@ -75,16 +75,16 @@ def test_A07_what_is_not_an_id_of_the_prefix_and_the_naming_has_no_place(foreign
 )
 def test_A07_of_all_prefixes_that_an_id_begins_with_it_is_of_one(transactional_id: str, prefix: str) -> None:
     beginnings = [transactional_id[:end] for end in range(1, len(transactional_id))]
-    assert [one for one in beginnings if is_of_prefix(transactional_id, one)] == [prefix]
+    assert [each for each in beginnings if is_of_prefix(transactional_id, each)] == [prefix]
     assert (number_of(transactional_id, prefix) is None) != (subtask_slot_of(transactional_id, prefix) is None)
 
 
 @pytest.mark.parametrize("prefix", ["a", "a-offsets", "a-1", "a-1.2"])
 def test_A1_the_drivers_id_is_of_its_prefix_and_no_subtasks(prefix: str) -> None:
-    one = offsets_id(prefix)
-    assert [each for each in ("a", "a-offsets", "a-1", "a-1.2") if is_of_prefix(one, each)] == [prefix]
-    assert (number_of(one, prefix), subtask_slot_of(one, prefix)) == (None, None)
-    assert re.fullmatch(pattern_of(prefix), one)
+    item = offsets_id(prefix)
+    assert [each for each in ("a", "a-offsets", "a-1", "a-1.2") if is_of_prefix(item, each)] == [prefix]
+    assert (number_of(item, prefix), subtask_slot_of(item, prefix)) == (None, None)
+    assert re.fullmatch(pattern_of(prefix), item)
 
 
 def test_a_number_too_long_for_any_hint_is_foreign() -> None:
@@ -94,7 +94,7 @@ def test_a_number_too_long_for_any_hint_is_foreign() -> None:
 
 def test_ids_are_in_the_order_of_their_numbers() -> None:
     ids = ["p-2", "p-10", "p-2.9", "p-2.10", "p-10.0", "p-offsets"]
-    assert sorted(reversed(ids), key=lambda one: order_of(one, "p")) == ids
+    assert sorted(reversed(ids), key=lambda each: order_of(each, "p")) == ids
 
 
 def test_bounds_only_grow() -> None:

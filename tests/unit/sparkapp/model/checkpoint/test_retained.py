@@ -37,9 +37,9 @@ def test_what_is_kept_of_a_document():
         splits=(KafkaPartitionSplit(ORDERS, 10, 20),), engine="x" * 1000,
         counters=Counters(records_in=9, records_out=8),
     )  # fmt: skip
-    one = retained(document)
-    assert one == replace(ONE, orderly=False, offsets={ORDERS: 20}, stops={}, stopping="")
-    assert len(encode_retained(one)) < 220, "neither transactions nor the engine's text"
+    each = retained(document)
+    assert each == replace(ONE, orderly=False, offsets={ORDERS: 20}, stops={}, stopping="")
+    assert len(encode_retained(each)) < 220, "neither transactions nor the engine's text"
     assert retained(replace(document, drained=True)).orderly
 
 

@@ -53,7 +53,7 @@ def test_what_this_release_writes_it_reads(value) -> None:
     assert decode_job(encode_job(job(value))) == job(value)
 
 
-def test_a_field_that_is_left_at_its_default_is_not_written_so_that_an_older_image_need_not_know_it() -> None:
+def test_a_field_at_its_default_is_not_written_for_older_images() -> None:
     sink = body_of(SMALLEST)["spec"]["sink"]
     assert "producers_pool_size" not in sink
     assert body_of(spec(sink={"transactions": {"producersPoolSize": 7}}))["spec"]["sink"]["producers_pool_size"] == 7

@@ -39,7 +39,7 @@ def test_group_offsets_are_the_default_and_missing_ones_begin_earliest():
     assert (startup().mode, startup().on_missing) == (StartupMode.GROUP_OFFSETS, ResetStrategy.EARLIEST)
 
 
-def test_a_timestamp_that_nothing_follows_means_latest_unless_the_strategy_says_otherwise():
+def test_a_timestamp_without_a_later_record_means_latest():
     assert startup(mode="Timestamp", timestampMillis=5).on_missing is ResetStrategy.LATEST
     chosen = startup(mode="Timestamp", timestampMillis=5, onMissingOffset="Fail")
     assert (chosen.on_missing, chosen.timestamp_millis) == (ResetStrategy.FAIL, 5)

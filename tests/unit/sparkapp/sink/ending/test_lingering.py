@@ -129,4 +129,4 @@ def test_a_state_of_a_newer_broker_is_neither_open_nor_over():
     assert state_of("PreparedTwoPhase") is S.UNKNOWN
     assert not S.UNKNOWN.open
     assert not S.UNKNOWN.ending
-    assert {one for one in S if one.open} == {S.ONGOING, S.PREPARE_EPOCH_FENCE}
+    assert {each for each in S if each.open} == {S.ONGOING, S.PREPARE_EPOCH_FENCE}

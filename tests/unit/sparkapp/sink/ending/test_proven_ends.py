@@ -265,7 +265,7 @@ def test_a_producer_does_not_write_behind_an_abort_without_proof(cluster: FakeCl
     assert (log.open, log.aborted) == ({}, ["r"])
 
 
-def test_an_instance_that_commits_by_itself_proves_the_commit_of_the_instance_before(cluster: FakeCluster) -> None:
+def test_an_instance_that_commits_proves_the_commit_of_the_instance_before(cluster: FakeCluster) -> None:
     cluster.write(ID, "r", A, GROUP)
     leave_out(cluster, A, GROUP, commit=True)
     reopen(cluster, proven(cluster, commits_itself=True))

@@ -127,7 +127,7 @@ def test_S22_a_missing_topic_is_named() -> None:
         source.start(None)
 
 
-def test_restored_partitions_continue_and_unknown_ones_begin_earliest_whatever_the_startup() -> None:
+def test_restored_partitions_continue_and_unknown_partitions_begin_earliest() -> None:
     heard: list[tuple[str, str]] = []
     source = enumerator(cluster(), initializer=LatestOffsetsInitializer(), warnings=heard)
     source.start({A1: 15})
@@ -334,7 +334,7 @@ def test_a_removed_topic_fails_the_job_and_says_how_to_continue() -> None:
     assert "onTopicDeleted" in caught.value.remedy
 
 
-def test_a_removed_topic_is_forgotten_where_the_job_says_so_and_begins_earliest_when_it_comes_back() -> None:
+def test_a_removed_topic_is_forgotten_and_begins_earliest_when_it_comes_back() -> None:
     clock, heard = [0.0], list[tuple[str, str]]()
     view = cluster()
     source = enumerator(
@@ -451,7 +451,7 @@ def test_S04_S30_a_topic_that_is_gone_is_no_reason_to_look_for_new_partitions(bo
     assert [(split.partition, split.stop) for split in source.plan()] == [(A0, 4)]
 
 
-def test_S40_offsets_that_went_backwards_continue_at_what_is_there_where_the_job_says_so() -> None:
+def test_S40_offsets_that_went_backwards_continue_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     source = enumerator(view, warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE)
@@ -469,7 +469,7 @@ def test_records_that_retention_took_are_skipped_at_a_restart_where_the_job_says
     assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
 
 
-def test_records_that_retention_took_from_a_running_job_are_skipped_where_the_job_says_so() -> None:
+def test_records_that_retention_took_are_skipped_where_the_job_says_so() -> None:
     heard: list[tuple[str, str]] = []
     view = cluster()
     source = enumerator(view, warnings=heard, lost=OnDataLoss.SKIP_TO_AVAILABLE, max_offsets=10)
@@ -496,7 +496,7 @@ def test_a_partition_that_retention_emptied_is_skipped_to_its_end() -> None:
     assert (source.pending or {})[A1] == 0
 
 
-def test_the_beginnings_of_logs_are_asked_for_only_where_the_job_skips_and_something_waits() -> None:
+def test_the_beginnings_of_logs_are_asked_for_only_where_the_job_skips() -> None:
     for policy, asked in ((OnDataLoss.FAIL, []), (OnDataLoss.SKIP_TO_AVAILABLE, [[A1]])):
         view = cluster()
         source = enumerator(view, lost=policy, initializer=LatestOffsetsInitializer())
@@ -570,7 +570,7 @@ def test_a_member_of_a_group_gets_the_command_that_moves_the_group() -> None:
     ("seen", "agreed", "undecided", "confirms"),
     [(19, 19, False, True), (20, 20, False, False), (15, 20, False, False), (15, 15, True, False)],
 )
-def test_a_reader_that_found_an_offset_beyond_the_log_is_believed_if_the_brokers_confirm_it(
+def test_a_reader_beyond_the_log_is_believed_if_the_brokers_confirm_it(
     lost: OnDataLoss, seen: int, agreed: int, undecided: bool, confirms: bool
 ) -> None:
     """It may have asked a leader that was replaced. The next attempt asks again."""
@@ -597,7 +597,7 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     assert [split.size for split in source.plan()] == [1, 0], "never nothing, or it would not continue"
 
 
-def test_S10_S11_a_restart_continues_at_the_checkpoint_and_owners_follow_the_parallelism() -> None:
+def test_S10_S11_a_restart_continues_and_owners_follow_the_parallelism() -> None:
     source = enumerator(cluster())
     assert dict(source.offsets) == {}, "nothing is known before the first discovery"
     source.start(None)
@@ -625,7 +625,7 @@ def test_S12_a_first_discovery_with_only_new_partitions_removes_the_others() -> 
     )
 
 
-def test_S36_subtasks_without_partitions_and_partitions_without_records_end_a_bounded_source_all_the_same() -> None:
+def test_S36_idle_subtasks_and_empty_partitions_end_a_bounded_source() -> None:
     view = FakeCluster({"a": 3}, {}, {A1: 5})
     source = enumerator(view, stopping=LatestOffsetsInitializer())
     source.start(None)
@@ -649,7 +649,7 @@ def test_the_lag_of_a_start_is_known_before_anything_is_planned() -> None:
 OLD, NEW = {"a": "AAAAAAAAAB"}, {"a": "AAAAAAAAAC"}
 
 
-def test_a_topic_with_another_id_than_in_the_checkpoint_is_refused_though_it_has_outgrown_the_offset() -> None:
+def test_a_topic_with_another_id_is_refused_though_it_has_outgrown_the_offset() -> None:
     view = cluster()
     view.ids = NEW
     source = enumerator(view)
@@ -697,12 +697,12 @@ class AnsweringCluster(FakeCluster):
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        if any(one.partition >= self.partitions.get(one.topic, 0) for one in wanted):
+        if any(each.partition >= self.partitions.get(each.topic, 0) for each in wanted):
             raise TopicNotFound("listing offsets: UNKNOWN_TOPIC_OR_PART")
         return super().earliest(wanted)
 
 
-def test_a_topic_that_is_recreated_with_fewer_partitions_is_read_where_the_job_says_so() -> None:
+def test_a_recreated_topic_with_fewer_partitions_is_read_where_the_job_says_so() -> None:
     clock = [0.0]
     view = AnsweringCluster({"a": 2}, {A0: 3}, {A0: 10, A1: 20}, ids=dict(OLD))
     source = enumerator(
@@ -730,7 +730,7 @@ def test_a_recreated_topic_that_is_still_shorter_is_known_by_its_id_at_once(poli
         assert [(split.start, split.stop) for split in source.plan()] == [(0, 4), (0, 30)]
 
 
-def test_a_bounded_job_reads_a_recreated_topic_in_the_next_attempt_up_to_its_own_end() -> None:
+def test_a_bounded_job_reads_a_recreated_topic_up_to_its_own_end() -> None:
     view = cluster()
     view.ids = dict(OLD)
     lost, stopping = OnDataLoss.SKIP_TO_AVAILABLE, LatestOffsetsInitializer()
@@ -748,7 +748,7 @@ def test_a_bounded_job_reads_a_recreated_topic_in_the_next_attempt_up_to_its_own
     assert again.finished
 
 
-def test_the_same_where_a_discovery_finds_it_because_the_new_topic_has_fewer_partitions() -> None:
+def test_the_same_where_a_discovery_finds_fewer_partitions() -> None:
     view = AnsweringCluster({"a": 2}, {A0: 3}, {A0: 10, A1: 20}, ids=dict(OLD))
     source = enumerator(
         view, lost=OnDataLoss.SKIP_TO_AVAILABLE, deleted=OnTopicDeleted.IGNORE, stopping=LatestOffsetsInitializer()

@@ -182,8 +182,8 @@ def test_the_unknown_ids_of_a_batch_share_a_connection_and_a_rate(
 
     # A good id is requested at once, and is not an error.
     good = server.register("s", ONE)
-    one = pa.array([framed(good, ONE, {"id": 7})], pa.binary())
-    assert decoding.decode(one)[1] == [None]
+    each = pa.array([framed(good, ONE, {"id": 7})], pa.binary())
+    assert decoding.decode(each)[1] == [None]
     assert (waited[0], server.connections) == (pytest.approx(50 / REFUSALS_PER_SECOND), 2)
     server.schemas[30] = server.schemas[good]
     now[0] += REFUSED_SECONDS

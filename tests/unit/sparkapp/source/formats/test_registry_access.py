@@ -143,7 +143,7 @@ def test_a_registry_that_denies_a_schema_is_no_fault_of_the_record(access: Acces
         ("two\nlines", True, "characters that a header cannot have"),
     ],
 )
-def test_what_is_not_mounted_or_cannot_be_sent_names_the_secret_and_never_its_content(
+def test_an_unusable_secret_is_named_and_never_its_content(
     access: Access, content: str | None, bearer: bool, message: str
 ) -> None:
     with registry() as server:

@@ -69,7 +69,7 @@ def test_the_group_is_joined_by_the_first_plan_and_an_empty_assignment_is_idlene
     assert listener.counts == [0]
 
 
-def test_assigned_partitions_continue_where_the_group_stands_and_missing_offsets_are_committed_at_once() -> None:
+def test_assigned_partitions_continue_and_missing_offsets_are_committed_at_once() -> None:
     group = membership(cluster(), on_missing=ResetStrategy.LATEST)
     group.assigned([A0, A1])
     assert group.take() == {A0: 7, A1: 20}
@@ -90,7 +90,7 @@ def test_partitions_that_came_later_begin_earliest_whatever_the_strategy() -> No
     assert group.take() == {A1: 20, A2: 2}
 
 
-def test_S23_without_a_strategy_a_missing_offset_is_named_and_nothing_stays_under_way() -> None:
+def test_S23_without_a_strategy_a_missing_offset_is_named() -> None:
     group = membership(cluster(), on_missing=ResetStrategy.FAIL)
     group.assigned([A1])
     with pytest.raises(UndefinedOffset, match="a-1"):
@@ -141,7 +141,7 @@ def test_a_plan_with_nothing_to_read_keeps_nothing_under_way() -> None:
     assert group.await_finished([A0], 0)
 
 
-def test_offsets_of_a_lost_partition_are_not_committed_and_its_progress_is_forgotten() -> None:
+def test_offsets_of_a_lost_partition_are_not_committed() -> None:
     view, listener = cluster(), Listener()
     group = membership(view, listener=listener)
     group.assigned([A0, A1])
@@ -158,7 +158,7 @@ def test_offsets_of_a_lost_partition_are_not_committed_and_its_progress_is_forgo
     ]  # fmt: skip
 
 
-def test_what_waited_for_a_lost_partition_is_dropped_so_that_a_stop_does_not_wait_for_it() -> None:
+def test_what_waited_for_a_lost_partition_is_dropped() -> None:
     group = membership(cluster())
     group.assigned([A0])
     group.take()
@@ -270,7 +270,7 @@ def test_discovery_changes_the_subscription() -> None:
     assert group.topics == {"a"}
 
 
-def test_partitions_that_are_gone_are_not_planned_any_more_and_nothing_waits_for_them() -> None:
+def test_partitions_that_are_gone_are_not_planned_any_more() -> None:
     group = membership(cluster())
     group.assigned([A0, A1])
     group.take()

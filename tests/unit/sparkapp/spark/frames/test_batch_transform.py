@@ -213,7 +213,7 @@ def test_an_exception_of_close_is_in_the_log_and_ends_nothing(caplog: pytest.Log
     assert "the connection is gone" in caplog.text
 
 
-def test_a_stage_of_a_micro_batch_fills_columns_and_closes_what_the_factory_returned() -> None:
+def test_a_stage_of_a_micro_batch_fills_columns_and_closes_its_functions() -> None:
     (result,) = map_in_arrow(ArrowTransform(function="own_batches:value_and_more"), SINK, iter([batch(b"a")]))
     assert result.schema == RESULT_SCHEMA
     assert result.to_pylist() == [

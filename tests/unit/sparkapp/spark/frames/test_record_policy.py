@@ -95,5 +95,5 @@ def test_tasks_of_two_stages_on_one_executor_do_not_meet(tmp_path: Path, monkeyp
         for stream, value in ((first, b"a"), (second, b"b")):
             letter = {"key": None, "value": value, "headers": None}
             stream.write_batch(pa.RecordBatch.from_pylist([letter], schema=LETTER_SCHEMA))
-    for one, value in ((file(0, 0), b"a"), (file(1, 2), b"b")):
-        assert [row["value"] for letters in one.take() for row in letters.to_pylist()] == [value]
+    for each, value in ((file(0, 0), b"a"), (file(1, 2), b"b")):
+        assert [row["value"] for letters in each.take() for row in letters.to_pylist()] == [value]

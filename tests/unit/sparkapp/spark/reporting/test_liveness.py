@@ -62,7 +62,7 @@ class Source:
         self.pending, self.seconds_since_look = {A0: self.ends.pop(0)}, 0.0
 
 
-def test_the_lag_grows_while_no_plan_is_made_and_is_unknown_where_the_brokers_are_silent() -> None:
+def test_the_lag_grows_without_a_plan_and_is_unknown_without_brokers() -> None:
     report: dict[str, Any] = {}
     progress = Progress(lambda **fields: report.update(fields))
     source = Source(ends=[5, 90])
@@ -150,7 +150,7 @@ def test_a_stream_that_waits_for_executors_does_not_stand_still(now: list[float]
         assert ticks(dog, now, 60) is not None
 
 
-def test_a_start_that_stands_still_ends_the_attempt_and_one_that_settles_transactions_does_not(
+def test_a_start_that_stands_still_ends_the_attempt_unless_it_settles(
     now: list[float],
 ) -> None:
     answers = [0]
@@ -165,7 +165,7 @@ def test_a_start_that_stands_still_ends_the_attempt_and_one_that_settles_transac
     assert error.message == "the attempt made no progress for 301 s: it was in the start of Spark"
 
 
-def test_a_standby_waits_for_its_activation_without_a_limit_and_an_engine_has_its_own_steps(now: list[float]) -> None:
+def test_a_standby_waits_for_its_activation_without_a_limit(now: list[float]) -> None:
     dog = Watchdog(stalled=lambda _: None, clock=lambda: now[0])
     dog.enter("the wait for the activation", math.inf)
     assert ticks(dog, now, 9999) is None

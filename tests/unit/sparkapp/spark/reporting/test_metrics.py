@@ -160,7 +160,7 @@ def test_transactions_of_the_local_pace_are_in_no_document_and_count_all_the_sam
     assert report["transactions_committed"] == 95
 
 
-def test_S37_one_commit_is_counted_for_each_checkpoint_that_moved_offsets_inside_its_transactions() -> None:
+def test_S37_a_commit_is_counted_for_each_checkpoint_that_moved_offsets() -> None:
     progress, _ = reported_progress()
     first, second = KafkaPartitionSplit(A0, 0, 5), KafkaPartitionSplit(A1, 0, 0)
     progress.completed(completed(1, first, second, committables=(committable(0, first), committable(1, second))), 1)
@@ -311,7 +311,7 @@ def test_a_pod_serves_every_address_and_a_developers_machine_itself(
     assert _address() == address
 
 
-def test_open_transactions_are_shown_where_they_are_known_and_reported_where_they_change() -> None:
+def test_open_transactions_are_shown_and_reported_where_they_change() -> None:
     updates: list[dict[str, object]] = []
     progress = Progress(lambda **changes: updates.append(changes))
     assert not [name for name in samples(progress) if "transactions_open" in name]

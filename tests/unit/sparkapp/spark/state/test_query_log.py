@@ -120,7 +120,7 @@ def document(engine: EngineState, checkpoint_id: int, *, state: bool = True) -> 
     )  # fmt: skip
 
 
-def test_a_lost_batch_is_run_again_with_the_state_and_the_watermarks_that_it_began_with(tmp_path: Path) -> None:
+def test_a_lost_batch_is_run_again_with_its_state_and_watermarks(tmp_path: Path) -> None:
     """It was batch 3 and the first that the watermark 42 was for; late is what is before the previous watermark."""
     engine = EngineState(9, '{"batchWatermarkMs":42,"conf":{"a":"b"}}', base=5, watermark=77, previous_watermark=30)
     again = undone(document(engine, 9))

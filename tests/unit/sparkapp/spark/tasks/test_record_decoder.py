@@ -103,7 +103,7 @@ def test_fail_names_the_first_bad_record(access: RegistryAccess) -> None:
 def test_skip_leaves_out_and_counts(access: RegistryAccess) -> None:
     made = decoder(OnRecordError.SKIP, **avro(access))
     found = list(made.decode([batch(good(1), b"x", good(3)), batch(b"x"), batch(good(5))]))
-    assert [value["n"] for one in found for value in one.column("value").to_pylist()] == [1, 3, 5]
+    assert [value["n"] for each in found for value in each.column("value").to_pylist()] == [1, 3, 5]
     assert made.skipped == 2
 
 
@@ -114,7 +114,7 @@ def test_dead_letters_have_the_raw_record_and_the_failed_side(access: RegistryAc
     )
     with patch.object(record_policy, "dead_letters_of_task", return_value=file):
         found = list(made.decode([batch(good(1))]))
-    assert [one.num_rows for one in found] == [0]
+    assert [each.num_rows for each in found] == [0]
     (letter,) = (row for letters in file.take() for row in letters.to_pylist())
     assert (letter["key"], letter["value"]) == (b"k0", good(1))
     headers = {header["key"]: header["value"] for header in letter["headers"]}

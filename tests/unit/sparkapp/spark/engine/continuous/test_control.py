@@ -87,12 +87,12 @@ MARKED = replace(work(7), watermarks=GivenWatermarks(own=NO_WATERMARK, others=NO
 
 
 @pytest.mark.parametrize(
-    "one",
+    "each",
     [work(7), REUSING, work(1, group_id=None), work(8, ranges=()), MARKED, replace(work(7), limits=(90, 1)).again()],
     ids=["whole", "with a kept producer", "plain", "cut", "watermarks", "open"],
 )
-def test_work_is_read_as_it_was_written(one: Work) -> None:
-    assert decode_work(json.loads(encode_work(one))) == one
+def test_work_is_read_as_it_was_written(each: Work) -> None:
+    assert decode_work(json.loads(encode_work(each))) == each
 
 
 def test_a_stop_is_no_work() -> None:
@@ -157,7 +157,7 @@ def test_a_subtask_gets_its_work_before_and_after_it_connects(server: ControlSer
         assert server.answer(PATIENCE) == Answer(1, 9, "marked", "", reached)
 
 
-def test_a_task_that_starts_again_gets_what_was_not_answered_and_the_older_one_is_not_heard(
+def test_a_task_that_starts_again_gets_the_orders_without_an_answer(
     server: ControlServer,
 ) -> None:
     server.give({1: work(7)})

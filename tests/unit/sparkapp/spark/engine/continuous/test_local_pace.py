@@ -127,7 +127,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     return Driver(monkeypatch)
 
 
-def test_nothing_is_placed_before_the_grant_and_nothing_read_before_the_record_of_it(driver: Driver) -> None:
+def test_nothing_is_placed_before_the_grant_nor_read_before_its_record(driver: Driver) -> None:
     driver.hear(0, instance=0, waits=True)
     driver.hear(1, instance=0, waits=True)
     driver.until(lambda: len(driver.orders("open")) == 2)
@@ -151,7 +151,7 @@ def test_a_write_without_an_answer_is_repeated(driver: Driver) -> None:
     assert driver.called("grant") == [("grant", 4)]
 
 
-def test_a_record_without_an_answer_is_soon_repeated_and_covers_the_time_since_the_last(driver: Driver) -> None:
+def test_a_record_without_an_answer_is_repeated_and_covers_the_time_since(driver: Driver) -> None:
     driver.started()
     driver.spec.checkpoint_interval = 3600.0
     driver.until(lambda: driver.pace._calls.is_idle)
@@ -247,7 +247,7 @@ def fail_after(driver: Driver, offsets: Mapping[TopicPartition, int], *reading: 
     driver.until(lambda: driver.orders("read")[-1][1].instance == now)
 
 
-def test_a_record_that_always_fails_ends_the_attempt_although_another_partition_moves(driver: Driver) -> None:
+def test_a_record_that_always_fails_ends_the_attempt_while_others_move(driver: Driver) -> None:
     driver.started()
     bad, good = driver.owned(0)[:2]
     for offset in (100, 101, 102):
@@ -287,7 +287,7 @@ def read(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_a_subtask_that_is_lost_again_and_again_and_gets_no_further_ends_the_attempt(
+def test_a_subtask_that_is_lost_again_and_again_ends_the_attempt(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, asks: bool
 ) -> None:
     """However slowly it is lost, and also where its tasks are lost before they ask for an instance."""

@@ -172,7 +172,7 @@ def test_a_topic_that_comes_back_is_read_once_over_a_crash(returned: World) -> N
     assert returned.next_start() == 40
 
 
-def test_a_group_that_keeps_the_offset_of_a_deleted_topic_does_not_place_its_successor(world: World) -> None:
+def test_an_offset_of_a_deleted_topic_does_not_place_its_successor(world: World) -> None:
     """A coordinator that loads its partition, while a topic is deleted, keeps the offsets of it."""
     kept = world.rig.group.offsets[A]
     world.delete()
@@ -184,7 +184,7 @@ def test_a_group_that_keeps_the_offset_of_a_deleted_topic_does_not_place_its_suc
     assert world.next_start() == 1500, "it is placed, and read once"
 
 
-def test_a_partition_that_a_broker_has_not_heard_of_yet_goes_on_where_its_instance_was(world: World) -> None:
+def test_a_partition_that_a_broker_does_not_know_yet_continues_where_it_was(world: World) -> None:
     """One stale answer, while the instance is replaced: the partition is there, and was read beyond the record."""
     world.spec.checkpoint_interval = float("inf")
     world.cluster.ends[A] = 1200
@@ -262,7 +262,7 @@ def test_a_deletion_that_is_not_forgotten_holds_the_end_of_the_attempt(world: Wo
     assert world.rig.written.offsets == {B: 500}
 
 
-def test_a_topic_that_was_recreated_between_two_discoveries_is_read_by_the_next_attempt() -> None:
+def test_a_topic_recreated_between_two_discoveries_is_read_by_the_next_attempt() -> None:
     """Its consumer has gone on in the middle of the new topic, and the group has an offset from there."""
     world = World(OnDataLoss.SKIP_TO_AVAILABLE)
     world.delete()

@@ -69,20 +69,20 @@ class Server(FakeControlServer):
         self.reads_beyond = 0
 
     def give(self, work: dict[int, Work]) -> None:
-        for subtask, one in work.items():
-            self.given.append(one)
-            number = one.order.checkpoint_id
+        for subtask, each in work.items():
+            self.given.append(each)
+            number = each.order.checkpoint_id
             failures = self.failures.get(subtask, [])
             if failures:
                 self.answers.append(Answer(subtask, number, "", failures.pop(0)))
                 continue
-            if one.is_open:
+            if each.is_open:
                 continue
-            self._answer(subtask, one, ())
+            self._answer(subtask, each, ())
 
-    def _answer(self, subtask: int, one: Work, stops: tuple[int, ...]) -> None:
-        number = one.order.checkpoint_id
-        records = sum(split.size for split in one.splits)
+    def _answer(self, subtask: int, each: Work, stops: tuple[int, ...]) -> None:
+        number = each.order.checkpoint_id
+        records = sum(split.size for split in each.splits)
         committable = KafkaCommittable(
                 transactional_id=f"p-{subtask}", producer_id=1, producer_epoch=2, checkpoint_id=number, subtask=subtask,
                 records=records, dead_letters=0, start_time_ms=5, ranges=(),
@@ -94,15 +94,15 @@ class Server(FakeControlServer):
         # An answer to an earlier checkpoint counts for nothing.
         self.answers += [
             Answer(subtask, number - 1, "", "late"),
-            Answer(subtask, number, encode_result(result), "", reached(one)),
+            Answer(subtask, number, encode_result(result), "", reached(each)),
         ]
 
     def barrier(self, checkpoint_id: int, work: dict[int, Work]) -> None:
         """The subtasks have read their splits, and some records more."""
         super().barrier(checkpoint_id, work)
-        for one in [one for one in self.given if one.order.checkpoint_id == checkpoint_id and one.is_open]:
-            stops = tuple(split.stop + self.reads_beyond for split in one.splits)
-            self._answer(one.order.subtask, one, stops)
+        for each in [each for each in self.given if each.order.checkpoint_id == checkpoint_id and each.is_open]:
+            stops = tuple(split.stop + self.reads_beyond for split in each.splits)
+            self._answer(each.order.subtask, each, stops)
 
 
 def reached(work: Work) -> ReachedWatermarks | None:
@@ -171,15 +171,15 @@ class Rig:
 def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> None:
     rig = Rig()
     rig.run()
-    assert [one.order.subtask for one in rig.server.given] == [0, 1]
-    for one in rig.server.given:
-        assert one.splits == one.order.ranges
-        assert {split_owner("in", split.partition.partition, PARALLELISM) for split in one.splits} == {
-            one.order.subtask
+    assert [each.order.subtask for each in rig.server.given] == [0, 1]
+    for each in rig.server.given:
+        assert each.splits == each.order.ranges
+        assert {split_owner("in", split.partition.partition, PARALLELISM) for split in each.splits} == {
+            each.order.subtask
         }
-        assert (one.order.checkpoint_id, one.order.settled, one.order.next_free) == (7, 6, 4)
-        assert one.order.reusable == {f"p-{one.order.subtask}": (4, 9, 1)}
-        assert one.order.group_id == "g"
+        assert (each.order.checkpoint_id, each.order.settled, each.order.next_free) == (7, 6, 4)
+        assert each.order.reusable == {f"p-{each.order.subtask}": (4, 9, 1)}
+        assert each.order.group_id == "g"
     assert rig.coordinator.writers == [{0, 1}]
     log = rig.coordinator.log
     assert log[:3] == [("prepare", SPLITS), ("give", 7), ("begin", SPLITS)]
@@ -279,14 +279,14 @@ def test_the_subtasks_write_the_next_checkpoint_while_one_becomes_final() -> Non
     assert rig.pipeline.oldest == 7
     rig.pipeline.begin(LATER)
     rig.until(lambda: not rig.server.answers)
-    assert {one.order.settled for one in rig.server.given} == {6}, "checkpoint 7 is not committed yet"
+    assert {each.order.settled for each in rig.server.given} == {6}, "checkpoint 7 is not committed yet"
     for _ in range(3):
         rig.pipeline.advance(0)
     assert not rig.pipeline.takes_next, "a third checkpoint would need a fourth slot"
     assert rig.coordinator.pre_committed == [], "the answers of 8 are not used"
     rig.coordinator.may_complete.set()
     rig.until(lambda: rig.pipeline.oldest is None)
-    assert [one.checkpoint_id for one in rig.coordinator.pre_committed] == [7, 8]
+    assert [each.checkpoint_id for each in rig.coordinator.pre_committed] == [7, 8]
     ends = [entry for entry in rig.coordinator.log if not isinstance(entry, PreCommitted) and entry[0] == "complete"]
     assert ends == [("complete", SPLITS), ("complete", LATER)]
     assert rig.completed == [7, 8]
@@ -309,7 +309,7 @@ def test_a_checkpoint_that_becomes_final_has_the_processors_for_a_moment(interva
     assert rig.pipeline.alone_until < 0
 
 
-def test_a_checkpoint_with_offsets_outside_its_transactions_is_complete_before_the_next_begins() -> None:
+def test_a_checkpoint_with_offsets_outside_is_complete_before_the_next_begins() -> None:
     rig = Rig()
     rig.coordinator.inside = False
     rig.coordinator.may_complete.clear()
@@ -326,7 +326,7 @@ def test_a_checkpoint_with_offsets_outside_its_transactions_is_complete_before_t
 def test_a_subtask_that_fails_three_times_tries_again_and_no_other_does() -> None:
     rig = Rig(subtask_1=[printed(KafkaUnreachable("away"))] * 3)
     rig.run()
-    assert [one.order.subtask for one in rig.server.given] == [0, 1, 1, 1, 1]
+    assert [each.order.subtask for each in rig.server.given] == [0, 1, 1, 1, 1]
     assert rig.completed == [7]
 
 
@@ -350,14 +350,14 @@ def test_watermarks_go_with_the_splits_and_come_back_with_the_answers() -> None:
     watermarks = JobWatermarks(parallelism=PARALLELISM, idle_timeout=0)
     rig = Rig(watermarks=watermarks, subtask_1=[printed(KafkaUnreachable("away"))])
     rig.run()
-    first, failed, again = (one.watermarks for one in rig.server.given)
+    first, failed, again = (each.watermarks for each in rig.server.given)
     assert first is not None
     assert first.own == NO_WATERMARK
     assert failed == again, "another try begins where the first began"
     assert watermarks.snapshot.job == 20
     rig.run(LATER)
-    given = [one.watermarks for one in rig.server.given[-PARALLELISM:]]
-    assert sorted((one.own, sorted(one.partitions.values())) for one in given if one) == [
+    given = [each.watermarks for each in rig.server.given[-PARALLELISM:]]
+    assert sorted((each.own, sorted(each.partitions.values())) for each in given if each) == [
         (20, [20, 22]), (21, [21, 23]),
     ]  # fmt: skip
     assert watermarks.snapshot.job == 25
@@ -441,9 +441,9 @@ def test_an_open_checkpoint_ends_at_its_barrier_where_its_subtasks_have_come_to(
         rig.pipeline.advance(0)
     assert rig.pipeline.is_open
     assert not rig.pipeline.takes_next
-    given = [split for one in rig.server.given for split in one.splits]
+    given = [split for item in rig.server.given for split in item.splits]
     assert sorted(given) == list(QUIET), "a partition without records may have some until the barrier"
-    assert {limit for one in rig.server.given for limit in one.limits} == set(BEYOND.values())
+    assert {limit for item in rig.server.given for limit in item.limits} == set(BEYOND.values())
     began = rig.pipeline._running.began if rig.pipeline._running is not None else 0.0
     rig.pipeline.barrier()
     assert not rig.pipeline.is_open
@@ -453,7 +453,7 @@ def test_an_open_checkpoint_ends_at_its_barrier_where_its_subtasks_have_come_to(
     rig.until(lambda: rig.pipeline.oldest is None)
     ((number, closed),) = rig.server.barriers
     assert number == 7
-    assert sorted(split for one in closed.values() for split in one.splits) == list(QUIET[:3])
+    assert sorted(split for item in closed.values() for split in item.splits) == list(QUIET[:3])
     (checkpoint,) = rig.coordinator.pre_committed
     read = tuple(KafkaPartitionSplit(split.partition, split.start, split.stop + 4) for split in QUIET)
     assert checkpoint.splits == read
@@ -469,8 +469,8 @@ def test_a_subtask_that_fails_reads_what_the_plan_had(error: Exception) -> None:
     rig = Rig(subtask_1=[printed(error)])
     rig.pipeline.begin(QUIET, BEYOND)
     rig.until(lambda: not rig.server.answers)
-    given = [one for one in rig.server.given if one.order.subtask == 1]
-    assert [one.is_open for one in given] == [True, False]
+    given = [each for each in rig.server.given if each.order.subtask == 1]
+    assert [each.is_open for each in given] == [True, False]
     assert all(split.size for split in given[1].splits)
     rig.pipeline.barrier()
     rig.until(lambda: rig.pipeline.oldest is None)
@@ -482,7 +482,7 @@ def test_a_subtask_that_fails_behind_the_barrier_reads_what_the_plan_had(error: 
     """It may have failed before the barrier reached it."""
     rig = Rig()
     rig.pipeline.begin(QUIET, BEYOND)
-    rig.server.given = [one for one in rig.server.given if one.order.subtask == 0]
+    rig.server.given = [each for each in rig.server.given if each.order.subtask == 0]
     rig.pipeline.barrier()
     rig.server.answers.append(Answer(1, 7, "", printed(error)))
     rig.until(lambda: len(rig.server.given) > 1)
@@ -493,7 +493,7 @@ def test_a_subtask_that_fails_behind_the_barrier_reads_what_the_plan_had(error: 
     assert rig.coordinator.pre_committed[0].splits == QUIET
 
 
-def test_an_error_that_no_retry_resolves_ends_the_attempt_when_the_next_plan_did_not_find_its_cause() -> None:
+def test_an_error_that_no_retry_resolves_ends_the_attempt_after_the_next_plan() -> None:
     failure = printed(OffsetsWentBackwards("out of range"))
     rig = Rig()
     for fails in (True, False, True):
@@ -508,7 +508,7 @@ def test_an_error_that_no_retry_resolves_ends_the_attempt_when_the_next_plan_did
         rig.until(lambda: False)
 
 
-def test_an_open_checkpoint_does_not_wait_for_a_subtask_without_a_place_and_without_records() -> None:
+def test_an_open_checkpoint_does_not_wait_for_an_idle_subtask_without_a_place() -> None:
     rig = Rig()
     rig.server.ready = {0}
     quiet = tuple(
@@ -518,11 +518,11 @@ def test_an_open_checkpoint_does_not_wait_for_a_subtask_without_a_place_and_with
     rig.pipeline.begin(quiet, {split.partition: split.stop + 7 for split in quiet})
     rig.pipeline.barrier()
     rig.until(lambda: rig.pipeline.oldest is None)
-    assert {one.order.subtask for one in rig.server.given} == {0}
+    assert {each.order.subtask for each in rig.server.given} == {0}
     assert rig.coordinator.writers == [{0}]
     assert rig.coordinator.pre_committed[0].splits == quiet
     rig.pipeline.begin(SPLITS, {split.partition: split.stop + 7 for split in SPLITS})
-    assert {one.order.subtask for one in rig.server.given} == {0, 1}, "planned records have no other reader"
+    assert {each.order.subtask for each in rig.server.given} == {0, 1}, "planned records have no other reader"
 
 
 @pytest.mark.parametrize("beyond", [8, -1], ids=["more than allowed", "less than planned"])
@@ -536,7 +536,7 @@ def test_an_answer_about_other_records_than_a_subtask_may_read_completes_nothing
     assert rig.coordinator.pre_committed == []
 
 
-def test_an_end_gives_an_open_checkpoint_its_barrier_so_that_no_subtask_writes_behind_it() -> None:
+def test_an_end_gives_an_open_checkpoint_its_barrier() -> None:
     rig = Rig()
     rig.pipeline.begin(SPLITS, {split.partition: split.stop + 7 for split in SPLITS})
     rig.pipeline.end()

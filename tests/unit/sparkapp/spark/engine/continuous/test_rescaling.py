@@ -204,7 +204,7 @@ def test_only_added_subtasks_are_waited_for(rig: Rig) -> None:
     assert rig.boundaries == [3], "subtask 0 does the work of subtask 1 until it has a place"
 
 
-def test_the_job_of_a_growth_that_is_taken_back_may_be_cancelled_when_its_tasks_have_ended(rig: Rig) -> None:
+def test_the_job_of_a_growth_may_be_cancelled_when_its_tasks_have_ended(rig: Rig) -> None:
     rig.connect(0, task=1)
     rig.connect(1, task=2)
     until(lambda: rig.server.connected == {0, 1})

@@ -115,7 +115,7 @@ def test_offsets_at_rest_are_committed_every_hour(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("read", [Rig.reads_records, Rig.reads_no_record])
-def test_a_partition_at_rest_is_committed_every_hour_next_to_a_partition_with_records(
+def test_a_partition_at_rest_is_committed_every_hour(
     read: Callable[[Rig], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(monkeypatch)
