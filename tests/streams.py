@@ -138,6 +138,8 @@ def streams(*, is_every: bool) -> list[Stream]:
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     # A stream costs a start of pytest and of a broker: for less work there are fewer.
     protocol = _dealt("protocol", 4 if is_every else 3, files_below(_PROTOCOL))
+    first = 1 if is_every else len(protocol)  # they wait more than they work
+    early, late = protocol[:first], protocol[first:]
     engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
     parts = _dealt("parts", 2 if is_every else 1, files_below("tests/integration", apart))
     found = [
@@ -147,18 +149,18 @@ def streams(*, is_every: bool) -> list[Stream]:
         Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
         Stream("properties", ["tests/property"], patient=True, niceness=10),
         Stream("units", ["tests/unit"], patient=True, niceness=10),
-        protocol[0],
+        *early,
         Stream("security", [_SECURITY]),
         Stream("faults", [_FAULTS]),
         Stream("conformance", ["tests/conformance"]),
         *engine[:2],
         parts[0],
-        protocol[1],
+        *late[:1],
         *parts[1:],
         *engine[2:],
-        *protocol[3:],
+        *late[2:],
         Stream("dataplane", [_DATAPLANE]),
-        *protocol[2:3],
+        *late[1:2],
     ]
     for stream in found:
         stream.is_every = is_every
