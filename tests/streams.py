@@ -141,7 +141,7 @@ def streams(*, is_every: bool) -> list[Stream]:
     first = 1 if is_every else len(protocol)  # they wait more than they work
     early, late = protocol[:first], protocol[first:]
     engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
-    parts = _dealt("parts", 2 if is_every else 1, files_below("tests/integration", apart))
+    parts = _dealt("parts", 2, files_below("tests/integration", apart))
     found = [
         Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
         Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=_JOBS),

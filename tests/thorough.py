@@ -51,6 +51,7 @@ THOROUGH = (
     f"{_KUBEAPI}test_noisy_neighbours",
     f"{_KUBEAPI}test_refused_executors",
     # Three brokers, or minutes of waiting.
+    f"{_PROTOCOL}durability",
     f"{_PROTOCOL}stale_coordinator",
     f"{_PROTOCOL}namings",
     f"{_PROTOCOL}crashes.py::test_I05",
