@@ -429,7 +429,9 @@ def test_two_checkpoints_run_and_the_ids_of_both_are_in_use() -> None:
 
 def test_a_producer_may_be_used_again_once_its_transaction_is_committed() -> None:
     transactions = patient()
-    each = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions)
+    each = coordinator(
+        Group(), replace(SPEC, sink=replace(SPEC.sink, producers_pool_size=3)), transactions=transactions
+    )
     assert each.reusable.of_subtask(0) == {}
     each.prepare(SPLITS)
     each.complete(pre_committed(COMMITTABLE))
@@ -555,7 +557,9 @@ def test_a_rescale_in_place_leaves_the_offsets_and_names_no_committed_transactio
     store = MemoryStore(encode(DOCUMENT))
     each = coordinator(Group(), store=store)
     each.prepare(SPLITS)
-    each.complete(PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=True, committables=(COMMITTABLE,), records_out=6))
+    each.complete(
+        PreCommitted(checkpoint_id=1, splits=SPLITS, aligned=True, committables=(COMMITTABLE,), records_out=6)
+    )
     before = each.document
     each.rescale(2)
     assert each.document == replace(before, parallelism=2, committables=(), hint=each.document.hint)

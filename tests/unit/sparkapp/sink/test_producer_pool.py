@@ -311,9 +311,7 @@ def test_W04_a_kept_producer_in_doubt_is_replaced(pool, coordinator, why):
 @pytest.mark.parametrize(
     "last", [{"checkpoint_id": 1}, {"producer_id": 8}, {"producer_epoch": 1}], ids=lambda last: str(*last)
 )
-def test_W04_a_kept_producer_is_closed_where_another_transaction_was_committed(
-    pool, coordinator, last
-):
+def test_W04_a_kept_producer_is_closed_where_another_transaction_was_committed(pool, coordinator, last):
     """Another process has written the checkpoint again, perhaps without a transaction of its own."""
     kept(pool, **last)
     coordinator.asked.clear()
