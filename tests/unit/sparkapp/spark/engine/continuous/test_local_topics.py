@@ -27,8 +27,8 @@ from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.local.local_frames import SubtaskReport
 from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.fakes.control_server import FakeControlServer
 from tests.unit.sparkapp.checkpoint.test_local_coordinator import CLAIM, JOB, Rig
-from tests.unit.sparkapp.spark.engine.continuous.test_local_pace import Server
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 OLD, OTHER, NEW = "0123456789", "AbCdEfGh-_", "9876543210"
@@ -45,7 +45,7 @@ class World:
         self.cluster = FakeCluster(
             partitions={"a": 1, "b": 1}, ends={A: 1000, B: 500}, ids={"a": OLD, "b": OTHER}
         )  # fmt: skip
-        self.rig, self.server = Rig(replace(CLAIM, splits=(), checkpoint_id=0, parallelism=1)), Server()
+        self.rig, self.server = Rig(replace(CLAIM, splits=(), checkpoint_id=0, parallelism=1)), FakeControlServer()
         self.rig.coordinator._job = replace(JOB, spec=SPEC)
         self.server.connected = {0}
         self.visible: list[tuple[str, int]] = []
