@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from sparkapp.model.errors import TopicNotFound
 from sparkapp.model.partition import TopicPartition
 
 
@@ -100,15 +99,3 @@ def known_topics(cluster: ClusterView, named: Iterable[str]) -> dict[str, int]:
     listed = cluster.topics()
     unlisted = set(named) - listed.keys()
     return {**listed, **cluster.existing(unlisted)} if unlisted else listed
-
-
-def require_topics(known: Mapping[str, int], names: Iterable[str]) -> None:
-    """Checks topics that must exist.
-
-    :param known: of :func:`known_topics`.
-    :raises TopicNotFound: naming the missing topics.
-    """
-    missing = [name for name in names if name not in known]
-    if missing:
-        msg = f"topic {', '.join(repr(name) for name in missing)} does not exist on Kafka brokers"
-        raise TopicNotFound(msg)

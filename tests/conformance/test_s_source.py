@@ -269,7 +269,7 @@ def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(source_fixture:
             None
         )
     chosen = PartitionSetSubscriber(frozenset({TopicPartition(source_fixture.topic, MANY)}))
-    with pytest.raises(TopicNotFound, match=f"Partition 'topic-{MANY}' does not exist on Kafka brokers"):
+    with pytest.raises(TopicNotFound, match=f"source partition 'topic-{MANY}' does not exist on Kafka brokers"):
         source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
 
 

@@ -56,7 +56,8 @@ class AuthorizationFailed(KafkaAccessError):
 class TopicNotFound(KafkaAccessError):
     """A topic of the job does not exist, or a pattern matches no topic; a job creates no topic.
 
-    The topic may come from the column ``topic`` of the transform.
+    The message says whether it is a topic of source, sink or dead letters. It may come from the column ``topic`` of the
+    transform.
     """
 
     reason = "TopicNotFound"

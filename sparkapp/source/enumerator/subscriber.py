@@ -112,7 +112,7 @@ class PartitionSetSubscriber:
 
     def missing(self, topics: Mapping[str, int]) -> str:
         names = [f"'{partition}'" for partition in sorted(self.chosen - self.partitions(topics))]
-        return f"Partition {listed(names)}" if names else ""
+        return f"source partition {listed(names)}" if names else ""
 
     def newly_asked_for(self, partition: TopicPartition, known: Collection[str]) -> bool:
         return True
@@ -132,13 +132,20 @@ def require(subscriber: Subscriber, topics: Mapping[str, int], *, or_nothing: bo
     """
     missing = subscriber.missing(topics)
     if missing:
-        msg = f"{missing} does not exist on Kafka brokers"
-        raise TopicNotFound(msg)
+        raise not_found(missing)
     found = subscriber.partitions(topics)
     if not found and not or_nothing:
         msg = f"{subscriber.describe()} matches no topic with a partition"
         raise TopicNotFound(msg)
     return found
+
+
+def not_found(*missing: str) -> TopicNotFound:
+    """The error about topics or partitions that do not exist.
+
+    :param missing: names, with their part in the job: source, sink or dead letters.
+    """
+    return TopicNotFound(f"{' and '.join(missing)} {'does' if len(missing) == 1 else 'do'} not exist on Kafka brokers")
 
 
 def subscriber_of(source: Source) -> Subscriber:

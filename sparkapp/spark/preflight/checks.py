@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from sparkapp.clients.cluster_view import known_topics, require_topics
+from sparkapp.clients.cluster_view import known_topics
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
@@ -26,7 +26,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.delivery import producer_config
-from sparkapp.source.enumerator.subscriber import require, subscriber_of
+from sparkapp.source.enumerator.subscriber import not_found, subscriber_of
 
 LOG = logging.getLogger(__name__)
 
@@ -169,12 +169,14 @@ def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:
 
 
 def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
-    written = [job.spec.sink.topic, *job.spec.record_errors.topics]
-    subscriber = subscriber_of(job.spec.source)
+    subscriber, dead_letters = subscriber_of(job.spec.source), job.spec.record_errors.topics
+    written = {job.spec.sink.topic: "sink topic", **dict.fromkeys(dead_letters, "dead letter topic")}
     topics = known_topics(cluster, {*written, *subscriber.named})
-    require_topics(topics, written)
-    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL:
-        require(subscriber, topics, or_nothing=True)
+    missing = [f"{role} {name!r}" for name, role in written.items() if name not in topics]
+    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL and (unread := subscriber.missing(topics)):
+        missing.insert(0, unread)
+    if missing:
+        raise not_found(*missing)
 
 
 def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:

@@ -23,7 +23,7 @@ from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
@@ -47,6 +47,7 @@ from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.state_store_files import query_folder
+from sparkapp.spark.wiring.code_errors import with_code_error
 from sparkapp.spark.wiring.start import Parts, group_evidence, start
 
 LOG = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class Wiring:
         self._watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
         job = self._job = checks.with_record_limits(with_reader_schemas(self._job), cluster)
-        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        self._enter_import()
         function = import_function(job.spec.transform)
         LOG.info("checked brokers and code")
         session = start_session()
@@ -147,8 +148,15 @@ class Wiring:
         refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
         checks.check_rights(self._job, cluster, config)
         show_durability(self._job, cluster, self._reporter)
-        checks.check_kafka(self._job, cluster)
+        try:
+            checks.check_kafka(self._job, cluster)
+        except TopicNotFound as error:
+            self._enter_import()
+            raise with_code_error(error, self._job.spec.transform) from error
         return cluster
+
+    def _enter_import(self) -> None:
+        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
 
     def _serve_metrics(self) -> None:
         port = self._job.spec.metrics_port

@@ -215,7 +215,7 @@ def test_S21_exactly_the_named_partitions_are_read_and_discovery_adds_none() -> 
 
 def test_S22_a_named_partition_that_does_not_exist_is_named() -> None:
     source = enumerator(cluster(), subscriber=PartitionSetSubscriber(frozenset({A0, TopicPartition("a", 2**31 - 1)})))
-    with pytest.raises(TopicNotFound, match="Partition 'a-2147483647' does not exist on Kafka brokers"):
+    with pytest.raises(TopicNotFound, match="source partition 'a-2147483647' does not exist on Kafka brokers"):
         source.start(None)
 
 

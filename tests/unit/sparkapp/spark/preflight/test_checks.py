@@ -10,6 +10,7 @@ import pytest
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import OnTopicDeleted, Source
 from sparkapp.model.job.sections.transform import Transform
@@ -17,6 +18,7 @@ from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
+from sparkapp.spark.preflight import checks
 from sparkapp.spark.preflight.checks import check_kafka
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
@@ -28,23 +30,27 @@ SPEC = JobSpec(
 )  # fmt: skip
 
 
+def around(folder: Path) -> DriverEnvironment:
+    """What a driver has around it, without Spark."""
+    return DriverEnvironment(
+        store=MemoryStore(), retained=MemoryRetainedStore(),
+        write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
+        folder=folder, stateful_allowed=False, credentials=folder,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("side", ["source", "sink"])
 def test_D15_an_unknown_client_property_ends_the_job_with_its_name(tmp_path: Path, side: str) -> None:
     of_side = replace(getattr(SPEC, side), properties={"fetch.min.byte": "1"})
     job = Job(
         namespace="n", name="job", uid="u", generation=1, attempt=1, spec=replace(SPEC, **{side: of_side})
     )  # fmt: skip
-    store = MemoryStore()
-    around = DriverEnvironment(
-        store=store, retained=MemoryRetainedStore(),
-        write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,
-        folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
-    )  # fmt: skip
-    said = Driver(job, around).run()
+    environment = around(tmp_path)
+    said = Driver(job, environment).run()
     assert (said.outcome, said.reason, said.fatal) == (AttemptOutcome.FAILED, "InvalidSpec", True)
     assert said.message.startswith(f"spec.{side}.properties: fetch.min.byte: No such configuration property")
     assert "CONFIGURATION.md" in said.remedy
-    assert store.read().text is None
+    assert environment.store.read().text is None
 
 
 @pytest.mark.parametrize("topic", ["in", "out"])
@@ -62,10 +68,69 @@ def test_D16_a_topic_that_may_not_be_described_is_not_reported_as_missing(topic:
         check_kafka(job, view)
 
 
-def test_a_sink_topic_that_does_not_exist_is_reported_as_missing() -> None:
-    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=SPEC)
-    with pytest.raises(TopicNotFound, match="topic 'out' does not exist"):
-        check_kafka(job, FakeCluster({"in": 1}))
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        (("in", "bad"), "sink topic 'out' does not exist"),
+        (("out", "bad"), "source topic 'in' does not exist"),
+        (("in", "out"), "dead letter topic 'bad' does not exist"),
+        ((), "source topic 'in' and sink topic 'out' and dead letter topic 'bad' do not exist"),
+    ],
+)
+def test_a_missing_topic_is_named_with_its_part_in_the_job(
+    topics: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_YOUNG_SECONDS", 0.0)
+    record_errors = RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="bad")
+    spec = replace(SPEC, record_errors=record_errors)
+    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
+    with pytest.raises(TopicNotFound) as raised:
+        check_kafka(job, FakeCluster(dict.fromkeys(topics, 1)))
+    assert raised.value.message == f"{message} on Kafka brokers"
+
+
+class Cluster(FakeCluster):
+    """Brokers that have topics, and no more to say."""
+
+    def cluster_id(self) -> str:
+        return "c"
+
+    def facts(self, _: object) -> dict[str, object]:
+        return {}
+
+    def topic_setting(self, *_: object) -> dict[str, str]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "parts"),
+    [
+        ("def transform(frame):\n    return frame\n", "TopicNotFound", ["source topic 'in' does not exist"]),
+        ("def transform(frame)\n", "InvalidTransform", ["SyntaxError", "mine.py, line 1", "source topic 'in' does"]),
+    ],
+)
+def test_a_missing_topic_does_not_hide_an_error_of_the_code(
+    code: str, reason: str, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"mine_{len(code)}"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / f"{module}.py").write_text(code)
+    monkeypatch.setattr(checks, "_YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr(checks, "check_rights", lambda *_: None)
+    monkeypatch.setattr(checks, "cluster_view", lambda _: Cluster({"out": 1}))
+    spec = replace(
+        SPEC, transform=Transform(function=f"{module}:transform"),
+        sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE),
+    )  # fmt: skip
+    said = Driver(Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec), around(tmp_path)).run()
+    assert said.reason == reason
+    for part in parts:
+        assert part.replace("mine", module) in said.message
+    assert "create the topic" in said.remedy
+    assert ("correct spec.transform" in said.remedy) == said.fatal == (reason == "InvalidTransform")
 
 
 @pytest.mark.parametrize("seconds", [901, 0])
