@@ -64,6 +64,7 @@ GUIDES: Mapping[str, str] = {
     "StateRolledBack": "[An earlier state](state.md#an-earlier-state)",
     "StateUncertain": "[Expired ids](internals/exactly-once.md#limits)",
     "StreamStalled": "[The log of the last failure](#the-log-of-the-last-failure)",
+    "SubtasksIdle": "[Rates and parallelism](source.md#rates-and-parallelism)",
     "Superseded": "[The state ConfigMap](state.md#the-state-configmap)",
     "TopicNotFound": "[Sink](sink.md)",
     "TopicRecreated": "[Source](source.md#records-and-topics-that-are-gone)",

@@ -112,10 +112,12 @@ def show_report(
     *,
     job: JobKey,
     current: bool,
+    idle: str = "",
 ) -> None:
     """Writes what a running driver reports, or that it has not reported yet.
 
     :param job: for commands. :param current: the attempt runs the resource's current generation.
+    :param idle: the message about subtasks that read nothing; empty where there are none.
     """
     missing = missing_executors(draft, executors, report)
     tell_refusal(draft, driver, missing)
@@ -130,11 +132,13 @@ def show_report(
             JobState.RUNNING, reason=JobReason.DRAINING, message="the driver is stopping and finishes its checkpoint"
         )
     else:
-        _show_running(draft, driver, missing, job=job, current=current)
+        _show_running(draft, driver, missing, job=job, current=current, idle=idle)
 
 
-def _show_running(draft: StatusDraft, driver: PodView, missing: Missing, *, job: JobKey, current: bool) -> None:
-    message = f"attempt {driver.attempt} runs{missing.cause}"
+def _show_running(
+    draft: StatusDraft, driver: PodView, missing: Missing, *, job: JobKey, current: bool, idle: str
+) -> None:
+    message = f"attempt {driver.attempt} runs{missing.cause}" + (f"; {idle}" if idle else "")
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
     pending = without_executors(draft, driver, missing, job)
     if draft.previous_state == JobState.RESCALING and not any(

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, wi
 from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
 from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence, silence_of
+from kafkasparkjob_operator.decisions.checks.idle_subtasks import tell_idle_subtasks
 from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
@@ -146,7 +147,10 @@ class _Planner:
         elif self.preparing and self.desired is not None:
             show_preparing(self.draft, self.observation, self.desired)
         elif driver.started:
-            show_report(self.draft, driver, executors, report, job=self.job.identity.key, current=current)
+            show_report(
+                self.draft, driver, executors, report, job=self.job.identity.key, current=current,
+                idle=tell_idle_subtasks(self.draft, report, self.desired),
+            )  # fmt: skip
         else:
             show_waiting(self.draft, driver, self.job.identity.key)
         self._judge(report)

@@ -231,6 +231,12 @@ class JobReason(ExplainedReason):
         "The message has Kubernetes' answer.",
     )
     SUBMITTED = "Submitted", "An attempt was started. The event has its cause, parallelism and image."
+    SUBTASKS_IDLE = (
+        "SubtasksIdle",
+        "`spec.parallelism` is above the number of the source's partitions, so subtasks read nothing. The job works,"
+        " and the message of `Ready` has the numbers. A transform that shuffles uses all subtasks for what follows.",
+        "Lower `spec.parallelism`, add partitions, or set `source.limits.maxRecordsPerSplit`.",
+    )
     SUCCESSOR_REFUSED = (
         "SuccessorRefused",
         "A standby driver could not be created. The current attempt stops first.",
