@@ -26,7 +26,7 @@ SOURCE_DDL = (
 class KafkaSparkDataSource(DataSource):
     """``spark.readStream.format("kafkaspark")``; used by the engine's query.
 
-    Options: ``job`` (the job's JSON), ``planner`` (socket path) and ``key`` (hex).
+    Options: ``job`` (the job's JSON) and ``planner`` (socket path). Spark prints them in plans, so none is a secret.
     """
 
     @classmethod
@@ -40,9 +40,7 @@ class KafkaSparkDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KafkaSparkStreamReader:
         """The reader of a query; Spark pickles it to its reader process and to the executors."""
-        return KafkaSparkStreamReader(
-            self.options["job"], PlannerClient(self.options["planner"], bytes.fromhex(self.options["key"]))
-        )
+        return KafkaSparkStreamReader(self.options["job"], PlannerClient(self.options["planner"]))
 
 
 class SubtaskPartition(InputPartition):

@@ -1,14 +1,16 @@
 """The connection between the engine's planner and Spark's stream-reader process.
 
 Spark runs a Python source's offset methods in a separate process. The planner fixes splits in the driver's process,
-where the document is. So the reader asks the planner over a Unix socket that only this user can open. A key that only
-this driver's processes know protects it.
+where the document is. So the reader asks the planner over a Unix socket that only this user can open. A key protects
+it, in a file of the same folder that only this user can read. Spark prints a source's options in plans, and an error
+with a plan reaches the log and the status. So the key is no option.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,16 +56,23 @@ class Planner(Protocol):
         ...
 
 
+def _key_file(address: str) -> Path:
+    return Path(address).with_suffix(".key")
+
+
 class PlannerServer:
     """Serves a planner to Spark's reader process, with a daemon thread for each connection.
 
     :param directory: where the socket is created; must be private to this user.
     """
 
-    def __init__(self, planner: Planner, *, directory: Path, key: bytes) -> None:
+    def __init__(self, planner: Planner, *, directory: Path) -> None:
         self._planner = planner
-        self._key = key
         self.address = str(directory / "planner.sock")
+        key = secrets.token_bytes(32)
+        file = _key_file(self.address)
+        file.touch(mode=0o600)
+        file.write_bytes(key)
         self._listener = Listener(self.address, family="AF_UNIX", authkey=key)
         threading.Thread(target=self._accept, name="planner", daemon=True).start()
 
@@ -107,13 +116,12 @@ class PlannerServer:
 class PlannerClient:
     """The reader's side; connects on first use, because Spark pickles the reader before it calls it."""
 
-    def __init__(self, address: str, key: bytes) -> None:
+    def __init__(self, address: str) -> None:
         self._address = address
-        self._key = key
         self._connection: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_address": self._address, "_key": self._key, "_connection": None}
+        return {"_address": self._address, "_connection": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -125,7 +133,8 @@ class PlannerClient:
         :raises RuntimeError: the planner failed, with its error as text. The engine keeps the error itself.
         """
         if self._connection is None:
-            self._connection = Client(self._address, family="AF_UNIX", authkey=self._key)
+            key = _key_file(self._address).read_bytes()
+            self._connection = Client(self._address, family="AF_UNIX", authkey=key)
         self._connection.send((name, arguments))
         good, answer = self._connection.recv()
         if not good:

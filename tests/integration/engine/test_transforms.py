@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -164,6 +165,19 @@ def test_an_operator_that_a_stream_cannot_have_is_refused_with_a_remedy(
     assert (termination.reason, termination.fatal) == ("InvalidTransform", True)
     assert "watermark" in termination.message
     assert "outputMode: update" in termination.remedy
+
+
+def test_an_error_with_a_plan_shows_no_key(local_job: LocalJobs, broker: str) -> None:
+    job = local_job(transform=Transform(sql="SELECT key, nothing AS value FROM source"))
+    produce(broker, job.spec.source.topics[0], 0, 10)
+    job.start()
+    assert job.await_end() == 1
+    termination = job.termination()
+    assert termination is not None
+    assert "nothing" in termination.message
+    said = job.log(10_000) + termination.log
+    assert "planner.sock" in said, "Spark's error has the plan, with the options of the source"
+    assert re.search("key=[0-9a-f]{16}", said) is None
 
 
 def test_text_of_a_record_begins_no_line_of_the_log(

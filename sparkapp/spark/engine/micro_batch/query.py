@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,10 +58,9 @@ def start_query(
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
     :raises VolumeFull: and VolumeUnusable: the query log cannot be written.
     """
-    key = secrets.token_bytes(32)
-    server = PlannerServer(planner, directory=Path(tempfile.mkdtemp(prefix="planner-")), key=key)
+    server = PlannerServer(planner, directory=Path(tempfile.mkdtemp(prefix="planner-")))
     spark.dataSource.register(KafkaSparkDataSource)
-    options = {"job": encode_job(job), "planner": server.address, "key": key.hex()}
+    options = {"job": encode_job(job), "planner": server.address}
     publish = partial(client_totals.publish, attempt_key(job))
     records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
     result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
