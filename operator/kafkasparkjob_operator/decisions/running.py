@@ -31,8 +31,11 @@ from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusD
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
+from sparkapp.model.errors import RecordError, RecordRefused, TransformFailed
 from sparkapp.model.report import DriverState, Report
 
+_AT_A_RECORD = frozenset({TransformFailed.reason, RecordError.reason, RecordRefused.reason})
+"""Reasons of failures that the same record causes again."""
 SLOW_STOP_SECONDS = 30
 """After a pod's time of deletion, which includes its grace period."""
 MIN_STALL_SECONDS = 60
@@ -132,13 +135,13 @@ def show_report(
             JobState.RUNNING, reason=JobReason.DRAINING, message="the driver is stopping and finishes its checkpoint"
         )
     else:
-        _show_running(draft, driver, missing, job=job, current=current, idle=idle)
+        text = "; ".join(filter(None, (f"attempt {driver.attempt} runs{missing.cause}", idle)))
+        _show_running(draft, driver, missing, text, failure=_failure_ahead(draft, report), job=job, current=current)
 
 
 def _show_running(
-    draft: StatusDraft, driver: PodView, missing: Missing, *, job: JobKey, current: bool, idle: str
+    draft: StatusDraft, driver: PodView, missing: Missing, message: str, *, failure: str, job: JobKey, current: bool
 ) -> None:
-    message = f"attempt {driver.attempt} runs{missing.cause}" + (f"; {idle}" if idle else "")
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
     pending = without_executors(draft, driver, missing, job)
     if draft.previous_state == JobState.RESCALING and not any(
@@ -149,6 +152,9 @@ def _show_running(
         )
     if current and pending:
         draft.set_state(JobState.RUNNING, reason=PENDING, message=pending)
+    elif current and failure:
+        reason = str(draft.section("lastFailure").get("reason"))
+        draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}")
     elif current:
         draft.set_state(
             JobState.RUNNING, reason=PENDING if missing.cause else JobReason.RUNNING, message=message, ready=True
@@ -159,6 +165,19 @@ def _show_running(
             reason=INVALID_SPEC,
             message=f"{message} with the last valid spec; correct the spec: see condition ConfigValid",
         )
+
+
+def _failure_ahead(draft: StatusDraft, report: Report) -> str:
+    """The message about a record that the attempt has still ahead; empty where there is none.
+
+    The last attempt failed at a record, and this attempt reads it again. It is ready when it has completed a
+    checkpoint, or has nothing to read. A restart for another cause usually heals it, so it does not count here.
+    """
+    failure, restarts = draft.section("lastFailure"), draft.section("restarts")
+    failed = restarts.get("consecutiveFailures") and restarts.get("lastReason") == failure.get("reason")
+    if not failed or failure.get("reason") not in _AT_A_RECORD or report.checkpoint_time or report.lag_records == 0:
+        return ""
+    return f"it has completed no checkpoint, and attempt {failure.get('attempt')} failed: {failure.get('message')}"
 
 
 def show_stopping(draft: StatusDraft, driver: PodView, *, suspend: bool) -> None:
