@@ -52,6 +52,7 @@ def install(
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
     Kubectl(environment).apply(namespace)
     repository, _, tag = IMAGE_OF["operator"].rpartition(":")
+    job_repository, _, job_tag = IMAGE_OF["sparkapp"].rpartition(":")
     with state.held(used):
         Helm(environment, NAMESPACE).upgrade_install(
             RELEASE,
@@ -62,6 +63,8 @@ def install(
                 "watchNamespaceSelector.kafkaspark\\.io/jobs": "enabled",
                 "image.repository": repository,
                 "image.tag": tag,
+                "job.image.repository": job_repository,
+                "job.image.tag": job_tag,
                 "podAnnotations.kafkaspark\\.io/image": read_keys(used).get("operator", ""),
                 **(values or {}),
             },

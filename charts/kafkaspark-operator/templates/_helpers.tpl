@@ -66,7 +66,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- join "," $parts }}
 {{- end }}
 
+{{/* A name in a registry that is not the user's could become somebody else's image. */}}
 {{- define "kafkaspark.image" -}}
+{{- if not .Values.image.repository }}
+{{- $way := "set image.repository, and job.image.repository for jobs without spec.image; there is no default, because this project publishes no images" }}
+{{- $push := "Either push the two images to your registry (docs/quick-start.md), and add --set image.repository=REGISTRY/kafkaspark/operator --set job.image.repository=REGISTRY/kafkaspark/sparkapp" }}
+{{- $load := "Or load them onto every node, and add the same values with the names that they have there, and --set image.pullPolicy=Never" }}
+{{- fail (printf "%s.\n%s.\n%s." $way $push $load) }}
+{{- end }}
 {{- with .Values.image.registry }}{{ . }}/{{ end -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

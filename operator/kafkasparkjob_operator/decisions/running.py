@@ -36,6 +36,15 @@ from sparkapp.model.report import DriverState, Report
 
 _AT_A_RECORD = frozenset({TransformFailed.reason, RecordError.reason, RecordRefused.reason})
 """Reasons of failures that the same record causes again."""
+_OF_THE_IMAGE = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+"""Reasons of the kubelet for a container that does not start for its image."""
+_DEFAULT_IMAGE = (
+    "the values job.image.repository and job.image.tag of the operator's chart name this image: correct them, or set"
+    " spec.image"
+)
+_OWN_IMAGE = "spec.image names this image: correct it, or add a Secret for its registry to spec.imagePullSecrets"
 SLOW_STOP_SECONDS = 30
 """After a pod's time of deletion, which includes its grace period."""
 MIN_STALL_SECONDS = 60
@@ -92,8 +101,11 @@ def relay_events(draft: StatusDraft, report: Report) -> None:
         draft.event(occurrence, event.reason, event.message, warning=event.type == "Warning", reported=True)
 
 
-def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey) -> None:
-    """Writes why the pod does not run yet, with an event where Kubernetes names a cause."""
+def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey, *, default_image: bool) -> None:
+    """Writes why the pod does not run yet, with an event where Kubernetes names a cause.
+
+    :param default_image: the resource names no image, so the operator's default is pulled.
+    """
     reason = driver.waiting_reason or JobReason.DRIVER_PENDING
     message = (
         f"the driver pod {driver.name} waits to be scheduled and started; if this lasts, look for a missing ConfigMap"
@@ -101,6 +113,8 @@ def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey) -> None:
     )
     if driver.waiting_reason:
         message = f"the driver pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
+        if driver.waiting_reason in _OF_THE_IMAGE:
+            message += f"; {_DEFAULT_IMAGE if default_image else _OWN_IMAGE}"
         draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
         draft.set_state(_starting_state(draft), reason=reason, message=message)
     else:

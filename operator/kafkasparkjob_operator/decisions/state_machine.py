@@ -152,7 +152,7 @@ class _Planner:
                 idle=tell_idle_subtasks(self.draft, report, self.desired),
             )  # fmt: skip
         else:
-            show_waiting(self.draft, driver, self.job.identity.key)
+            show_waiting(self.draft, driver, self.job.identity.key, default_image=not self.job.spec.get("image"))
         self._judge(report)
         self._look_again(note_stability(self.draft, self.job.spec))
 

@@ -143,7 +143,7 @@ def desired_from_resource(
 def _required(default_image: str) -> str:
     if not default_image:
         msg = "spec.image is missing: the operator has no default job image"
-        raise ConfigurationError(msg, remedy="set spec.image")
+        raise ConfigurationError(msg, remedy="set spec.image, or job.image.repository of the operator's chart")
     return default_image
 
 

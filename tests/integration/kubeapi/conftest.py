@@ -16,6 +16,7 @@ from localcluster.kubernetes.pki import Authority, write_kubeconfig
 from tests.support.kubernetes.admission_policies import AdmissionPolicies
 from tests.support.kubernetes.api_client import REPOSITORY, ApiClient
 from tests.support.kubernetes.api_server import api_server, programs
+from tests.support.kubernetes.chart_images import IMAGES
 from tests.support.kubernetes.operator_process import OperatorProcess, Place, Running
 
 
@@ -47,12 +48,16 @@ def core(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture(scope="session")
 def chart(kubeconfig: Path) -> Callable[..., list[dict[str, Any]]]:
-    """``chart("key=value", …)`` renders the chart as release "kafkaspark-operator" in namespace "kafkaspark-system"."""
+    """``chart("key=value", …)`` renders the chart as release "kafkaspark-operator" in namespace "kafkaspark-system".
+
+    It has the images of :data:`tests.support.kubernetes.chart_images.IMAGES`, which have no default.
+    """
     helm = kubeconfig.parent / "bin" / "helm"
 
     def render(*values: str) -> list[dict[str, Any]]:
         command = [helm, "template", "kafkaspark-operator", REPOSITORY / "charts/kafkaspark-operator"]
-        command += ["--namespace", "kafkaspark-system", *(part for value in values for part in ("--set", value))]
+        command += ["--namespace", "kafkaspark-system"]
+        command += [part for value in (*IMAGES, *values) for part in ("--set", value)]
         text = subprocess.run([str(each) for each in command], check=True, capture_output=True, text=True).stdout
         return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
 

@@ -16,6 +16,7 @@ import yaml
 from kafkasparkjob_operator.settings import Settings
 from sparkapp.model import names
 from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, await_that
+from tests.support.kubernetes.chart_images import IMAGES
 
 CHART = REPOSITORY / "charts/kafkaspark-operator"
 DEFINITION = REPOSITORY / "crds/kafkasparkjobs.yaml"
@@ -53,8 +54,11 @@ def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def helm(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Helm's answer; with images, unless the command has none."""
+    command, *others = arguments
+    images = () if command == "package" else (f"--set={image}" for image in IMAGES)
     return subprocess.run(
-        [str(kubeconfig.parent / "bin/helm"), *arguments], capture_output=True, text=True, check=False
+        [str(kubeconfig.parent / "bin/helm"), command, *images, *others], capture_output=True, text=True, check=False
     )
 
 
@@ -161,12 +165,26 @@ def test_every_setting_of_the_deployment_is_one_of_the_operators(chart: Render) 
         (("job.image.digest=sha256:" + "0" * 64, "job.image.tag=v7"), "kafkaspark/sparkapp@sha256:" + "0" * 64),
         (("job.image.repository=",), ""),
     ],
-    ids=["released", "own", "by digest", "none"],
+    ids=["of the release", "own", "by digest", "none"],
 )
 def test_the_default_job_image(chart: Render, values: tuple[str, ...], image: str) -> None:
     container = of_kind(chart(*values), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
     given = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert given["KAFKASPARK_OPERATOR_DEFAULT_JOB_IMAGE"] == image
+
+
+def test_no_image_is_of_a_registry_that_the_user_has_not_named(kubeconfig: Path) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert values["image"]["repository"] == values["job"]["image"]["repository"] == ""
+    done = helm(kubeconfig, "template", "x", str(CHART), "--set", "image.repository=")
+    assert done.returncode != 0
+    for part in (
+        "set image.repository, and job.image.repository for jobs without spec.image",
+        "Either push the two images to your registry (docs/quick-start.md)",
+        "--set image.repository=REGISTRY/kafkaspark/operator --set job.image.repository=REGISTRY/kafkaspark/sparkapp",
+        "Or load them onto every node",
+    ):
+        assert part in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -80,4 +80,7 @@ async def test_without_an_image_and_a_default_the_job_says_what_to_set() -> None
     await operator_fixture.settle()
     assert operator_fixture.drivers == []
     message = operator_fixture.kubernetes.condition(KEY, "ConfigValid")["message"]
-    assert message == "spec.image is missing: the operator has no default job image; set spec.image"
+    assert message == (
+        "spec.image is missing: the operator has no default job image; set spec.image, or job.image.repository of the"
+        " operator's chart"
+    )

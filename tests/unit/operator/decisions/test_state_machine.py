@@ -9,6 +9,7 @@ import pytest
 
 from kafkasparkjob_operator.kubernetes.port import ObjectRefused
 from kafkasparkjob_operator.observation.pod_view import pod_view
+from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import errors, names
 from sparkapp.model.errors import CONDITION_BY_REASON, CommandRefused, KafkaSparkJobError, ListingUnsupported
 from sparkapp.model.job.codec import decode_job
@@ -100,7 +101,16 @@ async def test_a_starting_driver_is_not_ready(
     assert operator_fixture.ready["status"] == "False"
 
 
-async def test_a_driver_that_waits_says_why_once(operator_fixture: OperatorFixture) -> None:
+@pytest.mark.parametrize(
+    ("image", "remedy"),
+    [
+        ("kafkaspark/sparkapp:1", "; spec.image names this image: correct it, or add a Secret"),
+        (None, "; the values job.image.repository and job.image.tag of the operator's chart name this image"),
+    ],
+)
+async def test_a_driver_that_waits_says_why_once(image: str | None, remedy: str) -> None:
+    operator_fixture = OperatorFixture(image=image)
+    operator_fixture.restart_operator(settings=JobSettings(default_image="kafkaspark/sparkapp:9"))
     await operator_fixture.settle()
     waiting = {"name": "driver", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     operator_fixture.kubernetes.objects["Pod", "team", "orders-1-driver"]["status"] = {
@@ -110,7 +120,7 @@ async def test_a_driver_that_waits_says_why_once(operator_fixture: OperatorFixtu
     await operator_fixture.settle()
     await operator_fixture.settle()
     assert operator_fixture.status["reason"] == "ImagePullBackOff"
-    assert "no such image" in operator_fixture.status["message"]
+    assert f"ImagePullBackOff: no such image{remedy}" in operator_fixture.status["message"]
     assert operator_fixture.kubernetes.events(warning=True) == ["ImagePullBackOff"]
 
 
