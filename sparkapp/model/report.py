@@ -77,6 +77,8 @@ class Report:
     :param records_judged: whether the attempt has parsed or dropped any record; only with Skip and DeadLetter.
     :param records_dropped: which records are all dropped, why, and one of them; empty where records parse.
     :param lag_records: records not yet read, measured within the last three heartbeats; None where that is unknown.
+    :param records_per_second: records written, and ``records_in_per_second`` records read, between the last two
+        checkpoints.
     :param engine: that runs the attempt; empty before it is chosen. ``engine_message`` says why.
     :param transaction_time_used: percent of its time-out that the oldest open transaction has reached: 50, 80, or 0
         below.
@@ -106,6 +108,7 @@ class Report:
     records_judged: bool = False
     records_dropped: str = ""
     records_per_second: int = 0
+    records_in_per_second: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_open: int = 0

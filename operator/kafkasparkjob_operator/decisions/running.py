@@ -253,7 +253,7 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
         source["partitions"] = report.partitions
     source.update(commitsSucceeded=report.commits_succeeded, commitsFailed=report.commits_failed)
     sink, transactions = draft.section("sink"), draft.section("transactions")
-    sink["recordsPerSecond"] = report.records_per_second
+    sink["recordsPerSecond"], source["recordsPerSecond"] = report.records_per_second, report.records_in_per_second
     if report.totals_known:
         source.update(recordsIn=report.records_in, recordsSkipped=report.records_skipped)
         sink.update(recordsOut=report.records_out, recordsDeadLettered=report.records_dead_lettered)

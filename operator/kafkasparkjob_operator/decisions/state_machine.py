@@ -227,6 +227,8 @@ class _Planner:
     def _down(self, driver: PodView | None) -> None:
         """The driver is stopping, has finished or is gone."""
         self.draft.section("source").pop("lagRecords", None)
+        for section in ("source", "sink"):
+            self.draft.section(section).pop("recordsPerSecond", None)
         live = self._live()
         standby = self._standby()
         if driver is not None and not driver.finished:

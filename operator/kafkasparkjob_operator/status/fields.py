@@ -132,6 +132,11 @@ class Reading:
         is_long=True,
     )
     records_in: int | None = at("Number of records read since the job's first start.", default=None, is_long=True)
+    records_per_second: int | None = at(
+        "Records read per second, between the last two checkpoints. Absent while no driver runs.",
+        default=None,
+        is_long=True,
+    )
     commits_succeeded: int | None = at(
         "Number of successful offset commits of the current attempt, in transactions or after checkpoints.",
         default=None,
@@ -157,7 +162,9 @@ class Writing:
         "Number of records that did not parse and were written to deadLetter.topic.", default=None, is_long=True
     )
     records_per_second: int | None = at(
-        "Records written per second, between the last two checkpoints.", default=None, is_long=True
+        "Records written per second, between the last two checkpoints. Absent while no driver runs.",
+        default=None,
+        is_long=True,
     )
 
 

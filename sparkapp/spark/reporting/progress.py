@@ -141,6 +141,7 @@ class Progress:
         inside = {split.partition: split.stop for split in ranges if split.size} if document.evidence_group else {}
         with self._lock:
             previous, begun, self._begun = self._snapshot, self._begun, self._clock()
+            elapsed = max(self._begun - begun, _TICK)
             known = previous.committed | inside
             self._snapshot = now = replace(
                 previous,
@@ -167,7 +168,8 @@ class Progress:
                 records_in=document.counters.records_in, records_out=document.counters.records_out,
                 records_skipped=document.counters.records_skipped,
                 records_dead_lettered=document.counters.records_dead_lettered,
-                records_per_second=round((now.records_out - previous.records_out) / max(self._begun - begun, _TICK)),
+                records_per_second=round((now.records_out - previous.records_out) / elapsed),
+                records_in_per_second=round((now.records_in - previous.records_in) / elapsed),
                 transactions_committed=document.counters.transactions_committed,
                 transactions_aborted=document.counters.transactions_aborted,
                 commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed,

@@ -159,4 +159,6 @@ def test_the_table_has_the_columns_that_people_look_for(api: ApiClient) -> None:
     version = definition["spec"]["versions"][0]
     columns = [each["name"] for each in version["additionalPrinterColumns"] if not each.get("priority")]
     assert columns == ["Ready", "State", "Reason", "Parallelism", "Checkpoint", "Lag", "Restarts", "Age"]
+    wide = [each["name"] for each in version["additionalPrinterColumns"] if each.get("priority")]
+    assert wide == ["In/s", "Out/s", "Engine", "Attempt", "Driver", "Sink", "Guarantee", "Message"]
     assert api.get("/apis/streaming.kafkaspark.io/v1beta1") is not None

@@ -41,3 +41,16 @@ async def test_totals_keep_their_values_until_the_next_attempt_has_read_them(sta
     operator_fixture.report(2, DriverState.RECOVERING, totals_known=True, checkpoint_id=11, partitions=5, **recovered)
     await operator_fixture.settle()
     assert shown(operator_fixture) == [60, 55, 7, 1, 5, 40, 900]
+
+
+async def test_a_job_without_a_driver_has_no_rate() -> None:
+    operator_fixture = OperatorFixture()
+    await operator_fixture.run(1)
+    operator_fixture.report(1, records_per_second=40, records_in_per_second=50)
+    await operator_fixture.settle()
+    rates = [operator_fixture.status[side]["recordsPerSecond"] for side in ("source", "sink")]
+    assert rates == [50, 40]
+    operator_fixture.driver_ends(1, FAILED)
+    await operator_fixture.settle()
+    for side in ("source", "sink"):
+        assert "recordsPerSecond" not in operator_fixture.status.get(side, {})

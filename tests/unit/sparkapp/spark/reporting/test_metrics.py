@@ -135,20 +135,21 @@ def test_one_account_feeds_report_and_metrics() -> None:
     assert {
         "checkpoint_id": 8, "checkpoint_time": "2026-11-21T12:00:00Z", "checkpoint_duration_millis": 250,
         "checkpoint_bytes": 900, "partitions": 1, "lag_records": 7, "records_in": 1060, "records_out": 950,
-        "records_per_second": 5, "transactions_committed": 21, "transactions_aborted": 5,
+        "records_per_second": 5, "records_in_per_second": 6, "transactions_committed": 21, "transactions_aborted": 5,
         "commits_succeeded": 1, "commits_failed": 0,
     }.items() <= report.items()  # fmt: skip
 
 
-def test_the_rate_is_of_written_records_between_two_completions() -> None:
+def test_the_rates_are_of_records_between_two_completions() -> None:
     progress, report = reported_progress(0, 1, 11, 21)
     progress.recovered(recovery(records_out=900))
     split = KafkaPartitionSplit(A0, 0, 60)
     progress.started(completed(7, split).document, lambda: None)
-    progress.completed(completed(8, split, counters=Counters(records_out=1000)), 0.05)
+    progress.completed(completed(8, split, counters=Counters(records_in=500, records_out=1000)), 0.05)
     assert report["records_per_second"] == 10, "from the begin of the first checkpoint"
-    progress.completed(completed(9, split, counters=Counters(records_out=1300)), 0.05)
-    assert report["records_per_second"] == 30
+    assert report["records_in_per_second"] == 50
+    progress.completed(completed(9, split, counters=Counters(records_in=520, records_out=1300)), 0.05)
+    assert (report["records_in_per_second"], report["records_per_second"]) == (2, 30)
 
 
 def test_transactions_of_the_local_pace_are_in_no_document_and_count_all_the_same() -> None:
