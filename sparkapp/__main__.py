@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli import checkpoints, transactions
 from sparkapp.model import names
@@ -36,11 +36,22 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses the command line and runs it; the exit status is 0 only for an orderly end."""
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    prog: str = "sparkapp",
+    examples: str | None = None,
+    more: Sequence[Callable[[Any], None]] = (),
+) -> int:
+    """Parses the command line and runs it; the exit status is 0 only for an orderly end.
+
+    :param prog: name of the program, and ``examples`` the end of its help.
+    :param more: registers further commands, as :func:`sparkapp.cli.checkpoints.add_commands` does.
+    """
     parser = argparse.ArgumentParser(
-        prog="sparkapp", description="Runs a KafkaSparkJob, or shows and changes its checkpoints and transactions."
-    )
+        prog=prog, description="Runs a KafkaSparkJob, or shows and changes its checkpoints and transactions.",
+        epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the attempt in --job until it fails or is stopped")
     run.add_argument(
@@ -56,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     checkpoints.add_commands(commands)
     transactions.add_commands(commands)
+    for add_commands in more:
+        add_commands(commands)
     options = parser.parse_args(arguments)
     if "answer" in options:
         return int(options.answer(options))

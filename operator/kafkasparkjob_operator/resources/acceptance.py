@@ -14,7 +14,7 @@ from kafkasparkjob_operator.resources.executor_template import executor_pod_temp
 from kafkasparkjob_operator.resources.references import References, every_reference, references_of
 from kafkasparkjob_operator.workload import NO_TEMPLATE, DesiredJob, JobSettings, desired_from_resource
 from kafkasparkjob_operator.workload.allowed_names import KINDS
-from sparkapp.model import names
+from sparkapp.model import commands, names
 from sparkapp.model.errors import ConfigurationError, NameNotAllowed
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine
@@ -54,6 +54,11 @@ def accepted_job(
     _check_names(desired, job, settings)
     _check_limits(desired, job)
     return desired
+
+
+def refusal_of(error: ConfigurationError, job: JobIdentity) -> str:
+    """Message and remedy, as the condition ConfigValid and ``kafkaspark validate`` show them."""
+    return f"{error.message}; {commands.remedy_in(error, namespace=job.namespace, name=job.name)}"
 
 
 def _check_places(desired: DesiredJob) -> None:

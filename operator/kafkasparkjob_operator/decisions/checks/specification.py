@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kafkasparkjob_operator.observation.observation import JobResource
-from kafkasparkjob_operator.resources.acceptance import accepted_job
+from kafkasparkjob_operator.resources.acceptance import accepted_job, refusal_of
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
-from sparkapp.model import commands
 from sparkapp.model.errors import ConfigurationError, NameNotAllowed
 
 
@@ -21,7 +20,7 @@ def judge_specification(draft: StatusDraft, job: JobResource, settings: JobSetti
     try:
         desired = accepted_job(job.spec, job=identity, settings=settings)
     except ConfigurationError as error:
-        message = f"{error.message}; {commands.remedy_in(error, namespace=identity.namespace, name=identity.name)}"
+        message = refusal_of(error, identity)
         draft.condition(ConditionType.CONFIG_VALID, ConditionStatus.FALSE, reason=error.reason, message=message)
         reason = error.reason if isinstance(error, NameNotAllowed) else "ValidationFailed"
         draft.event(f"invalid/{job.generation}", reason, message, warning=True)

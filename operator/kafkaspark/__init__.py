@@ -1,0 +1,1 @@
+"""``kafkaspark``: the command line for people. It joins the commands of the application and of the operator."""

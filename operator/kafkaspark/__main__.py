@@ -1,0 +1,26 @@
+"""``kafkaspark``, or ``python -m kafkaspark``: the commands of ``sparkapp``, and ``validate``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kafkaspark import validate
+from sparkapp.__main__ import main as sparkapp
+
+EXAMPLES = """\
+examples:
+  kafkaspark validate job.yaml
+  kafkaspark checkpoint list --namespace shop --job orders
+  kafkaspark checkpoint restore 41 --namespace shop --job orders
+  kafkaspark txn list --bootstrap BROKER:9092 --prefix shop.orders
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 for success, 1 for a refusal, 2 for a command line or a file that cannot be read."""
+    return sparkapp(arguments, prog="kafkaspark", examples=EXAMPLES, more=(validate.add_commands,))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

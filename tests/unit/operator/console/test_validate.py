@@ -1,0 +1,82 @@
+"""``kafkaspark validate`` says what the operator says, and needs no cluster."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkaspark.__main__ import main
+from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def written(folder: Path, *bodies: dict[str, Any]) -> str:
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"parallelism": 0},
+        {"parallelism": "many"},
+        {"source": {"topics": ["orders"], "startup": {"mode": "Sometime"}}},
+        {"sink": {"topic": "orders"}},
+        {"onRecordError": "DeadLetter"},
+        {"sparkConf": {"spark.master": "local"}},
+        {"driver": {"memory": "1Mi"}},
+        {"engine": "Continuous", "parallelism": 4, "executor": {"instances": 1, "cores": 1}},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+async def test_a_refusal_is_that_of_the_operator(
+    spec: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixture = OperatorFixture(**spec)
+    await fixture.settle()
+    found = fixture.kubernetes.condition(KEY, "ConfigValid")
+    assert found["status"] == "False"
+    file = written(tmp_path, job_body(**spec))
+    assert main(["validate", file]) == 1
+    assert capsys.readouterr().out == f"{file}: {KEY}: refused: {found['message']}\n"
+
+
+def test_other_kinds_are_left_out_and_each_job_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = {**job_body(), "apiVersion": "streaming.kafkaspark.io/v1alpha1"}
+    file = written(tmp_path, {"kind": "ConfigMap"}, {"kind": "List", "items": [job_body()]}, bad)
+    assert main(["validate", file]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{file}: {KEY}: valid; engine ")
+    assert second.endswith("is not known; set apiVersion: streaming.kafkaspark.io/v1beta1")
+
+
+def test_the_examples_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(file) for file in sorted(EXAMPLES.glob("0*.yaml"))]
+    assert main(["validate", "--namespace", "shop", *files]) == 0
+    assert capsys.readouterr().out.count(": shop/") == len(files)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "- is not YAML"), ("kind: Pod", "no KafkaSparkJob in -"), ("", "no KafkaSparkJob in -")],
+)
+def test_a_file_without_a_job_is_no_success(
+    text: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert main(["validate", "-"]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["validate"]])
+def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert "\nexamples:\n  kafkaspark validate job.yaml\n" in capsys.readouterr().out
