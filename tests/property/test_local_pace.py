@@ -6,17 +6,16 @@ an instance writes after its grant, and reads a partition after it is recorded a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
-from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -40,7 +39,8 @@ from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
-from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.memory_store import LossyStore
+from tests.support.protocol.local_contract import LocalSubtasks
 
 PARTITIONS = tuple(TopicPartition("in", number) for number in range(3))
 NOW = "2026-11-21T08:00:00Z"
@@ -52,19 +52,22 @@ class Instance:
     def __init__(self, brokers: Brokers, transactional_id: str, attempt: int) -> None:
         self.brokers, self.id, self.attempt = brokers, transactional_id, attempt
         self.mark = ""
-        self.ranges: dict[TopicPartition, tuple[int, int]] = {}
+        self.splits: list[KafkaPartitionSplit] = []
         brokers.owners[transactional_id] = self
+
+    def write(self, splits: Iterable[KafkaPartitionSplit], mark: str) -> None:
+        self.splits, self.mark = list(splits), mark
 
     def commit(self) -> None:
         """:raises TransactionFenced: a later producer has the id."""
-        brokers, ranges = self.brokers, self.ranges
-        self.ranges = {}
+        brokers, splits = self.brokers, self.splits
+        self.splits = []
         if brokers.owners[self.id] is not self:
             raise TransactionFenced(self.id)
         assert self.attempt >= brokers.read_by, "a commit of a former attempt after the read of a later attempt"
-        for partition, (start, stop) in ranges.items():
-            brokers.visible[partition] += range(start, stop)
-            brokers.group[partition] = GroupOffset(stop, self.mark)
+        for split in splits:
+            brokers.visible[split.partition] += range(split.start, split.stop)
+            brokers.group[split.partition] = GroupOffset(split.stop, self.mark)
 
 
 class Brokers:
@@ -78,21 +81,6 @@ class Brokers:
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
         return {partition: self.group[partition] for partition in partitions if partition in self.group}
-
-
-class FlakyStore(MemoryStore):
-    """Answers get lost before or after the write."""
-
-    lost: str = ""
-
-    def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
-        lost, self.lost = self.lost, ""
-        version = self.read().version
-        if lost != "request":
-            version = super().write(text, expected=expected)
-        if lost:
-            raise CheckpointStoreUnavailable("no answer")
-        return version
 
 
 @dataclass
@@ -146,105 +134,65 @@ class Attempt:
     :param left: a partition of a topic that its spec has left; the topic is back before the attempt is granted.
     """
 
-    job: Job
-    store: FlakyStore
-    brokers: Brokers
-    coordinator: LocalCoordinator
-    offsets: dict[TopicPartition, int]
+    parallelism: int
+    subtasks: LocalSubtasks
     left: TopicPartition | None = None
-    instances: dict[int, Instance] = field(default_factory=dict)
-    granted: set[Instance] = field(default_factory=set)
-    unrecorded: dict[TopicPartition, int] = field(default_factory=dict)
-    readable: set[TopicPartition] = field(default_factory=set)
-    reported: dict[TopicPartition, int] = field(default_factory=dict)
-    is_granted = False
     is_over = False
-
-    def of(self, subtask: int) -> list[TopicPartition]:
-        return [each for each in PARTITIONS if each.partition % self.job.spec.parallelism == subtask]
 
     def act(self, name: str, subtask: int, count: int) -> None:
         """One step, if it is possible now."""
-        subtask %= self.job.spec.parallelism
+        subtask %= self.parallelism
         try:
-            getattr(self, name)(subtask, count)
+            getattr(self, name)(self.subtasks, subtask, count)
         except CheckpointStoreUnavailable:
             return
         except TransactionFenced:
-            del self.instances[subtask]
+            self.subtasks.give_up(subtask)
         except (CheckpointConflict, StateUncertain, StateRolledBack):
             self.is_over = True
 
-    def open(self, subtask: int, _: int) -> None:
-        if subtask not in self.instances:
-            name = self.coordinator.id_of(subtask)
-            self.instances[subtask] = Instance(self.brokers, name, self.job.attempt)
-            self.readable -= set(self.of(subtask))
+    def open(self, subtasks: LocalSubtasks, subtask: int, _: int) -> None:
+        if subtask not in subtasks.instances:
+            subtasks.open(subtask)
 
-    def grant(self, subtask: int, _: int) -> None:
-        instance = self.instances.get(subtask)
+    def grant(self, subtasks: LocalSubtasks, subtask: int, _: int) -> None:
         if self.left is not None:
             return
-        if not self.is_granted and len(self.instances) == self.job.spec.parallelism:
-            self.coordinator.grant(
-                tuple(KafkaPartitionSplit(partition, at, at) for partition, at in sorted(self.offsets.items()))
-            )
-            self.is_granted = True
-            new = list(self.instances.values())
-        elif self.is_granted and instance is not None and instance not in self.granted:
-            self.offsets |= self.coordinator.grant_again(self.of(subtask), set)
-            new = [instance]
-        else:
-            return
-        for each in new:
-            each.mark = self.coordinator.mark
-            self.granted.add(each)
+        if not subtasks.is_granted and len(subtasks.instances) == self.parallelism:
+            subtasks.grant()
+        elif subtasks.is_granted and subtask in subtasks.instances.keys() - subtasks.marks.keys():
+            subtasks.grant_again(subtask)
 
-    def place(self, subtask: int, _: int) -> None:
-        instance = self.instances.get(subtask)
-        if instance in self.granted and not self.readable & set(self.of(subtask)):
-            starts = {partition: self.offsets[partition] for partition in self.of(subtask)}
-            instance.ranges = {partition: (at, at) for partition, at in starts.items()}
-            instance.commit()
-            self.unrecorded |= starts
+    def place(self, subtasks: LocalSubtasks, subtask: int, _: int) -> None:
+        if subtask in subtasks.marks and not subtasks.readable & set(subtasks.of(subtask)):
+            subtasks.place(subtask)
 
-    def placed(self, *_: int) -> None:
-        if self.is_granted and self.unrecorded:
-            self.coordinator.placed(self.unrecorded)
-            mine = {each for subtask in self.instances for each in self.of(subtask)}
-            self.readable |= self.unrecorded.keys() & mine
-            self.unrecorded = {}
+    def placed(self, subtasks: LocalSubtasks, *_: int) -> None:
+        subtasks.placed()
 
-    def write(self, subtask: int, count: int) -> None:
-        instance = self.instances.get(subtask)
-        if instance in self.granted and not instance.ranges:
-            for partition in self.readable & set(self.of(subtask)):
-                instance.ranges[partition] = (self.offsets[partition], self.offsets[partition] + count)
+    def write(self, subtasks: LocalSubtasks, subtask: int, count: int) -> None:
+        readable = subtasks.readable & set(subtasks.of(subtask))
+        if readable and subtask in subtasks.marks.keys() - subtasks.under_way.keys():
+            subtasks.write(subtask, dict.fromkeys(readable, count))
 
-    def commit(self, subtask: int, _: int) -> None:
-        instance = self.instances.get(subtask)
-        if instance in self.granted and instance.ranges:
-            ends = {partition: stop for partition, (_, stop) in instance.ranges.items()}
-            instance.commit()
-            self.offsets |= ends
-            self.reported |= ends
+    def commit(self, subtasks: LocalSubtasks, subtask: int, _: int) -> None:
+        if subtask in subtasks.under_way:
+            subtasks.commit(subtask)
 
-    def record(self, *_: int) -> None:
-        if self.is_granted:
-            self.coordinator.record(self.reported, LocalTotals())
+    def record(self, subtasks: LocalSubtasks, *_: int) -> None:
+        if subtasks.is_granted:
+            subtasks.record()
 
-    def give_up(self, subtask: int, _: int) -> None:
+    def give_up(self, subtasks: LocalSubtasks, subtask: int, _: int) -> None:
         """R4: its commit has no clear answer, or its process is lost."""
-        if subtask in self.instances:
-            del self.instances[subtask]
+        subtasks.give_up(subtask)
 
-    def drain(self, *_: int) -> None:
-        if any(instance.ranges for instance in self.instances.values()):
+    def drain(self, subtasks: LocalSubtasks, *_: int) -> None:
+        if subtasks.under_way:
             return
-        if self.is_granted and len(self.granted & set(self.instances.values())) < self.job.spec.parallelism:
+        if subtasks.is_granted and len(subtasks.marks) < self.parallelism:
             return  # what an instance committed last is not known
-        self.record()
-        self.coordinator.drained()
+        subtasks.drain()
         self.is_over = True
 
 
@@ -260,7 +208,7 @@ class LocalPaceStory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.brokers, self.store = Brokers(), FlakyStore()
+        self.brokers, self.store = Brokers(), LossyStore()
         self.attempts: list[Attempt] = []
         self.number = 0
         self.restore = Restore()
@@ -346,7 +294,15 @@ class LocalPaceStory(RuleBasedStateMachine):
             now=lambda: NOW,
         )  # fmt: skip
         offsets = {partition: found.get(partition, 0) for partition in PARTITIONS}
-        return Attempt(job, self.store, self.brokers, coordinator, offsets)
+        parallelism = job.spec.parallelism
+
+        def opened(subtask: int) -> Instance:
+            return Instance(self.brokers, coordinator.id_of(subtask), job.attempt)
+
+        subtasks = LocalSubtasks(
+            coordinator, offsets, opened=opened, owner=lambda partition: partition.partition % parallelism
+        )
+        return Attempt(parallelism, subtasks)
 
     def accept(self) -> None:
         """A person names the current checkpoint, or starts anew where none was recorded."""
@@ -375,9 +331,9 @@ class LocalPaceStory(RuleBasedStateMachine):
     @rule(lost=st.sampled_from(["request", "answer"]), step=steps)
     def lose(self, lost: str, step: tuple[int, str, int, int]) -> None:
         """The API server's next answer to a driver is lost."""
-        self.store.lost = lost
+        self.store.silent, self.store.writes_first = 1, lost == "answer"
         self.act(step)
-        self.store.lost = ""
+        self.store.silent = 0
 
     @rule()
     def crash(self) -> None:

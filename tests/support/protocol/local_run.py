@@ -11,7 +11,6 @@ from functools import partial
 import pyarrow as pa
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.recovery.local_coordinator import LocalTotals
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.daemon_thread import run_in_background
@@ -28,6 +27,7 @@ from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.wiring.start import Parts, group_evidence, local_coordinator, recovery_of
+from tests.support.protocol.local_contract import LocalSubtasks
 from tests.support.protocol.story import Story
 
 _SECONDS = 30.0
@@ -111,7 +111,7 @@ class Instance:
 class LocalRun:
     """The next attempt of the story's job. The test takes the engine's steps, in its order or until it dies.
 
-    :ivar offsets: where each partition continues.
+    :ivar coordinator: of its driver, once it has recovered.
     """
 
     def __init__(self, story: Story, parallelism: int = 2) -> None:
@@ -121,9 +121,6 @@ class LocalRun:
         self._client = TransactionClient(cluster_config(self.job.spec.kafka, security={}, client_id="local"))
         self._cluster = KafkaClusterView(self._config, read_committed=True)
         self._instances: dict[int, Instance] = {}
-        self.offsets: dict[TopicPartition, int] = {}
-        self._marks: dict[int, str] = {}
-        self._commits = 0
 
     def recover(self) -> Recovery:
         """As the driver does; the partitions of a first start begin at 0."""
@@ -139,29 +136,30 @@ class LocalRun:
         recovery = recovery_of(job, parts)
         self.coordinator = local_coordinator(job, parts, recovery)
         every = [TopicPartition(story.source, number) for number in range(story.partitions)]
-        self.offsets = {partition: recovery.document.offsets.get(partition, 0) for partition in every}
+        offsets = {partition: recovery.document.offsets.get(partition, 0) for partition in every}
+        self._subtasks = LocalSubtasks(self.coordinator, offsets, opened=self._opened, owner=self.owner)
         return recovery
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Where each partition continues."""
+        return self._subtasks.offsets
 
     def open(self, *subtasks: int) -> None:
         """Opens a new instance of these subtasks, or of all."""
         for subtask in subtasks or range(self.job.spec.parallelism):
-            name = self.coordinator.id_of(subtask)
-            self._names.note(subtask, name, self.coordinator.ids_in_use())
-            self._instances[subtask] = Instance(self._story, self.job, self._client, name)
+            self._subtasks.open(subtask)
 
     def grant(self) -> None:
-        splits = tuple(KafkaPartitionSplit(partition, at, at) for partition, at in sorted(self.offsets.items()))
-        topic_ids = self._cluster.topic_ids([self._story.source])
-        self.coordinator.grant(splits, topic_ids=topic_ids)
+        self._subtasks.grant(self._cluster.topic_ids([self._story.source]))
 
     def place(self, *partitions: TopicPartition) -> None:
         """The group gets the starts of these partitions, or of all."""
         for partition in partitions or self.offsets:
-            self.write(partition, 0)
-            self.commit(partition)
+            self._subtasks.place(self.owner(partition), partition)
 
     def placed(self) -> None:
-        self.coordinator.placed(self.offsets)
+        self._subtasks.placed()
 
     def start(self) -> Recovery:
         """Everything up to the first read."""
@@ -177,15 +175,10 @@ class LocalRun:
         owner = self.owner(partition)
         if self._instances[owner].is_over:
             self.grant_again(owner)
-        start = self.offsets[partition]
-        split = KafkaPartitionSplit(partition, start, start + count)
-        mark = self._marks.setdefault(owner, self.coordinator.mark)
-        self._instances[owner].write([split], mark)
-        self.offsets[partition] = split.stop
+        self._subtasks.write(owner, {partition: count})
 
     def commit(self, partition: TopicPartition) -> None:
-        self._instances[self.owner(partition)].commit()
-        self._commits += 1
+        self._subtasks.commit(self.owner(partition))
 
     def copy(self, count: int, *partitions: TopicPartition) -> None:
         """Copies the next offsets of these partitions, or of all, each in a transaction of its own."""
@@ -194,24 +187,29 @@ class LocalRun:
             self.commit(partition)
 
     def record(self) -> None:
-        self.coordinator.record(self.offsets, LocalTotals(transactions=self._commits))
+        self._subtasks.record()
 
     def grant_again(self, subtask: int) -> None:
         """A new instance takes over, from its opening to its first read."""
         self.open(subtask)
-        mine = [partition for partition in self.offsets if self.owner(partition) == subtask]
-        self.offsets |= self.coordinator.grant_again(mine, set)
+        mine = self._subtasks.of(subtask)
+        self._subtasks.grant_again(subtask)
         if mine:
             self.place(*mine)
         self.placed()
 
     def drain(self) -> None:
-        self.record()
-        self.coordinator.drained()
+        self._subtasks.drain()
         self.close()
 
     def owner(self, partition: TopicPartition) -> int:
         return split_owner(partition.topic, partition.partition, self.job.spec.parallelism)
+
+    def _opened(self, subtask: int) -> Instance:
+        name = self.coordinator.id_of(subtask)
+        self._names.note(subtask, name, self.coordinator.ids_in_use())
+        self._instances[subtask] = Instance(self._story, self.job, self._client, name)
+        return self._instances[subtask]
 
     def close(self) -> None:
         """Ends the driver's clients. Writers that are left commit nothing unless the test wants it."""
