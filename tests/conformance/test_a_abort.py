@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionState
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
@@ -17,6 +16,7 @@ from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
 from sparkapp.sink.ending.lingering import abort_lingering, bounded_ids, select
 from tests.support.jobs.sink_harness import State, merged
+from tests.support.kafka.walking import Walking
 
 OPEN = TransactionState.ONGOING
 DONE = TransactionState.COMPLETE_COMMIT
@@ -128,37 +128,21 @@ def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, topic_sc
     assert topic_scope.numbers() == []
 
 
-@pytest.mark.parametrize("foreign", ["other-0", "{}-1", "{}.b", "x{}", "{}-"])
-def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
+@pytest.mark.parametrize("naming", TransactionNaming)
+@pytest.mark.parametrize("foreign", ["other-0", "{}-1", "{}.b", "x{}", "{}-", "{}-0.1"])
+def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign, naming):
     """`a.b-1-7` belongs to the prefix `a.b-1`, not to `a.b`."""
     name = foreign.format(topic_scope.prefix) if "{}" in foreign else f"{foreign}.{topic_scope.prefix}"
-    other = harness(prefix=name).open()
+    other = harness(prefix=name, naming=naming).open()
     other.write(1)
     state = other.snapshot(1)
-    ours = harness().open()
-    assert ours.aborted == ()
+    for own in TransactionNaming:
+        assert harness(naming=own).open().aborted == ()
     settled = other.notify(1)
     assert [each.outcome for each in settled] == [CommitOutcome.COMMITTED], state
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []
-
-
-def test_A07_ids_are_distinguished_by_their_number():
-    assert number_of("a.b-7", "a.b") == 7
-    assert number_of("a.b-1-7", "a.b") is None
-    assert number_of("a.b-1-7", "a.b-1") == 7
-    for other in ("a.b-", "a.b-x", "a.b-07", "a.b--7", "a.b-+7", "a.bc-7", "a.b", "a.b-٧"):
-        assert number_of(other, "a.b") is None, other
-
-
-class Walking(TransactionClient):
-    """A control plane whose user may not list; everything else is real."""
-
-    error: type[Exception] = AuthorizationFailed
-
-    def list_transactions(self, prefix, *, deadline=None):
-        raise self.error(f"{prefix}: forbidden here")
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])

@@ -10,13 +10,13 @@ import itertools
 
 import pytest
 
-from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, subtask_slot_of
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.ending.lingering import abort_lingering
 from tests.support.jobs.sink_harness import State, merged
+from tests.support.kafka.walking import Walking
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 
@@ -87,15 +87,6 @@ def test_A16_I06_a_change_of_the_naming_is_settled_under_the_old_names(writers, 
     topic_scope.await_ended()
     assert sorted(topic_scope.numbers()) == expected
     assert topic_scope.open_transactions() == []
-
-
-class Walking(TransactionClient):
-    """A control plane whose user may not list; everything else is real."""
-
-    error: type[Exception] = AuthorizationFailed
-
-    def list_transactions(self, prefix, *, deadline=None):
-        raise self.error(f"{prefix}: forbidden here")
 
 
 @pytest.mark.parametrize("error", [AuthorizationFailed, ListingUnsupported])
@@ -202,19 +193,6 @@ def test_A18_a_newer_transaction_under_a_committables_id_is_aborted(writers, top
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []
-
-
-@pytest.mark.parametrize("foreign", ["{}-1", "{}.b", "x{}", "{}-", "{}-0.1"])
-def test_A07_foreign_prefixes_are_untouched(harness, topic_scope, foreign):
-    other = harness(prefix=foreign.format(topic_scope.prefix), naming=SLOT).open()
-    other.write(1)
-    other.snapshot(1)
-    for naming in TransactionNaming:
-        ours = harness(naming=naming).open()
-        assert ours.aborted == ()
-    assert [each.outcome for each in other.notify(1)] == [CommitOutcome.COMMITTED]
-    topic_scope.await_ended()
-    assert topic_scope.numbers() == [1]
 
 
 def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope):

@@ -109,13 +109,6 @@ def test_H03_ids_start_at_the_next_free_one():
     assert generator(1, 2).ids_to_use(next_free=20) == ids(range(25, 30))
 
 
-@pytest.mark.parametrize("next_free", [0, 10, 35])
-def test_H04_use_sets_are_disjoint(next_free):
-    first, second = (set(generator(subtask, 2).ids_to_use(next_free=next_free)) for subtask in range(2))
-    assert not first & second
-    assert first | second == set(ids(range(next_free, next_free + 10)))
-
-
 def test_H05_first_subtask_aborts_its_pool_of_five_attempts():
     wanted = ids(range(5), range(10, 15), range(20, 25), range(30, 35), range(40, 45))
     assert generator(0, 2).ids_to_abort() == wanted
@@ -124,14 +117,6 @@ def test_H05_first_subtask_aborts_its_pool_of_five_attempts():
 def test_H06_second_subtask_aborts_the_others():
     wanted = ids(range(5, 10), range(15, 20), range(25, 30), range(35, 40), range(45, 50))
     assert generator(1, 2).ids_to_abort() == wanted
-
-
-@pytest.mark.parametrize("parallelism", [1, 2, 3, 7])
-def test_H08_abort_sets_cover_five_times_the_range_once(parallelism):
-    every = [each for subtask in range(parallelism) for each in generator(subtask, parallelism).ids_to_abort()]
-    assert len(every) == len(set(every)) == 25 * parallelism
-    assert set(every) == set(ids(range(25 * parallelism)))
-    assert list(bounded_ids("p", hint=FIRST_HINT, parallelism=parallelism, pool_size=5)) == ids(range(25 * parallelism))
 
 
 def test_H09_without_a_hint_the_first_one_is_restored():
@@ -174,22 +159,6 @@ def test_H10_two_checkpoints_of_a_real_attempt(harness):
         hints.append(writer.snapshot(label).hint)
         writer.notify(label)
     assert hints == [TransactionalIdHint(4, 20)] * 2
-
-
-def test_H12_growing_moves_on_and_new_subtasks_never_get_old_ids():
-    restored = TransactionalIdHint(2, 20)
-    assert restored.advance(parallelism=3, pool_size=5) == TransactionalIdHint(3, 35)
-    assert generator(2, 3).ids_to_use(next_free=restored.next_free_transactional_id) == ids(range(30, 35))
-    used = [each for subtask in range(3) for each in generator(subtask, 3).ids_to_use(next_free=20)]
-    assert min(int(each.removeprefix("p-")) for each in used) == 20
-
-
-def test_H12_shrinking_keeps_the_next_free_id():
-    assert TransactionalIdHint(4, 20).advance(parallelism=2, pool_size=5) == TransactionalIdHint(2, 20)
-
-
-def test_H12_the_same_parallelism_keeps_the_next_free_id():
-    assert TransactionalIdHint(3, 35).advance(parallelism=3, pool_size=5) == TransactionalIdHint(3, 35)
 
 
 def test_H14_two_hints_in_the_state_are_an_error():

@@ -22,7 +22,7 @@ from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber, TopicPatternSubscriber
 from sparkapp.source.offsets_initializer import LatestOffsetsInitializer
 from tests.support.clock import FakeClock
-from tests.support.kafka.source_fixture import PARTITIONS, RECORDS, CountingView, SourceFixture
+from tests.support.kafka.source_fixture import PARTITIONS, RECORDS, SourceFixture
 
 BOTH = TopicListSubscriber(("pattern-topic", "topic"))
 LAGS = {number: RECORDS - number for number in range(PARTITIONS)}
@@ -36,67 +36,6 @@ def shares_of(splits: Iterable[KafkaPartitionSplit], parallelism: int) -> dict[i
         for split in given:
             shares.setdefault(subtask, {}).setdefault(split.partition.topic, set()).add(split.partition.partition)
     return shares
-
-
-def test_S01_S34_three_readers_read_what_the_table_says(source_fixture: SourceFixture) -> None:
-    each = source_fixture.enumerator(subscriber=BOTH)
-    each.start(None)
-    splits = each.plan()
-    assert shares_of(splits, 3) == {
-        0: {"topic": {2, 5, 8}, "pattern-topic": {1, 4, 7}},
-        1: {"topic": {0, 3, 6, 9}, "pattern-topic": {2, 5, 8}},
-        2: {"topic": {1, 4, 7}, "pattern-topic": {0, 3, 6, 9}},
-    }
-    assert shares_of(reversed(splits), 3) == shares_of(splits, 3), "whatever the order of the metadata"
-    # Partition 0 of the cut topic holds ten records, partition 9 one: none is empty.
-    assert sum(split.size for split in splits) == 2 * RECORDS * PARTITIONS - sum(range(PARTITIONS))
-
-
-@pytest.mark.parametrize("interval", [-1, 0])
-def test_S02_S04_without_an_interval_topics_are_looked_for_once(
-    source_fixture: SourceFixture, unique: str, interval: int
-) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
-    source_fixture.create(**{name: 2})
-    each = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), view=view, interval=interval, clock=clock)
-    assert view.listings == 0
-    each.start(None)
-    assert (view.listings, len(each.offsets)) == (1, 2)
-    source_fixture.grow(name, 3)
-    clock.now = 1e9
-    assert each.discover_if_due() is None
-    assert (view.listings, len(each.plan())) == (1, 2)
-    assert each.no_more_new_partition_splits
-    # The next start is the one that finds the third partition, and reads it from its beginning.
-    source_fixture.fill(name, 2, partition=2)
-    again = source_fixture.enumerator(LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)))
-    again.start(dict(each.offsets))
-    assert [(split.partition.partition, split.size) for split in again.plan()] == [(0, 0), (1, 0), (2, 2)]
-
-
-def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again(
-    source_fixture: SourceFixture, unique: str
-) -> None:
-    name, clock, view = f"grows-{unique[-8:]}", FakeClock(), CountingView(source_fixture.view)
-    source_fixture.create(**{name: 1})
-    each = source_fixture.enumerator(
-        LatestOffsetsInitializer(), subscriber=TopicListSubscriber((name,)), view=view, interval=10, clock=clock
-    )
-    each.start(None)
-    assert not each.no_more_new_partition_splits
-    for number in (1, 2, 3):
-        source_fixture.grow(name, number + 1)
-        source_fixture.fill(name, 3, partition=number)
-        listings = view.listings
-        clock.now += 9.9
-        assert each.discover_if_due() is None
-        assert view.listings == listings, "it is not time"
-        clock.now += 0.1
-        new = TopicPartition(name, number)
-        assert each.discover_if_due() == PartitionChange(frozenset({new}), frozenset())
-        assert view.listings == listings + 1
-        assert each.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
-        assert not each.no_more_new_partition_splits
 
 
 def test_S05_a_pattern_finds_a_topic_that_is_made_while_the_job_runs(
@@ -192,44 +131,6 @@ def test_S12_only_the_new_partition_is_found_and_all_twenty_are_gone(
     assert change.removed == {partition for topic in old for partition in source_fixture.partitions(topic)}
     assert [(str(split.partition), split.start, split.stop) for split in each.plan()] == [(f"{new}-0", 0, 3)]
     assert [reason for reason, _ in source_fixture.warnings] == ["PartitionRemoved", "PartitionAdded"]
-
-
-@pytest.mark.parametrize(("partitions", "parallelism", "each"), [(4, 4, {1}), (11, 3, {3, 4}), (4, 11, {0, 1})])
-def test_S32_subtasks_share_evenly_and_later_discoveries_are_empty(
-    source_fixture: SourceFixture, unique: str, partitions: int, parallelism: int, each: set[int]
-) -> None:
-    name, clock = f"shared-{unique[-8:]}", FakeClock()
-    source_fixture.create(**{name: partitions})
-    for number in range(partitions):
-        source_fixture.fill(name, 1, partition=number)
-    item = source_fixture.enumerator(subscriber=TopicListSubscriber((name,)), interval=1, clock=clock)
-    item.start(None)
-    shares = shares_of(item.plan(), parallelism)
-    counts = [len(shares.get(subtask, {}).get(name, ())) for subtask in range(parallelism)]
-    assert (set(counts), sum(counts)) == (each, partitions)
-    for now in (1.0, 2.0):
-        clock.now = now
-        assert item.discover_if_due() == PartitionChange(frozenset(), frozenset())
-
-
-def test_S36_idle_readers_and_empty_partitions_do_not_keep_a_job_from_its_end(
-    source_fixture: SourceFixture, unique: str
-) -> None:
-    empty, mostly = f"empty-{unique[-8:]}", f"mostly-{unique[-8:]}"
-    source_fixture.create(**{empty: 4, mostly: 4})
-    source_fixture.fill(mostly, 5, partition=2)
-    nothing = source_fixture.enumerator(subscriber=TopicListSubscriber((empty,)), stopping=LatestOffsetsInitializer())
-    nothing.start(None)
-    assert nothing.finished, "an empty topic"
-    each = source_fixture.enumerator(
-        subscriber=TopicListSubscriber((empty, mostly)), stopping=LatestOffsetsInitializer()
-    )
-    each.start(None)
-    splits = each.plan()
-    assert [sum(split.size for split in mine) for mine in splits_by_subtask(splits, 16).values()] == [5]
-    assert not each.finished
-    each.complete(splits)
-    assert each.finished
 
 
 def test_S39_a_cap_is_shared_in_proportion_and_never_exceeded(source_fixture: SourceFixture) -> None:

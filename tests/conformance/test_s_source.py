@@ -18,7 +18,7 @@ from sparkapp.clients import kafka_cluster_view as cluster
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topics.topic_pattern import TopicPattern
 from sparkapp.dataplane.batch import open_consumer
-from sparkapp.model.errors import KafkaUnreachable, TopicNotFound, UndefinedOffset
+from sparkapp.model.errors import KafkaUnreachable, TopicNotFound
 from sparkapp.model.job.client.config import group_member_config
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -34,8 +34,9 @@ from sparkapp.source.offsets_initializer import (
     SpecificOffsetsInitializer,
     TimestampOffsetsInitializer,
 )
+from tests.support.fakes.cluster_view import CountingView
 from tests.support.jobs.commit_counter import CommitCounter
-from tests.support.kafka.source_fixture import RECORDS, CountingView, SourceFixture
+from tests.support.kafka.source_fixture import RECORDS, SourceFixture
 from tests.support.kafka.topics import create_topics
 from tests.support.kubernetes.api_client import await_that
 
@@ -232,24 +233,6 @@ def test_S19_specific_offsets_then_the_group_then_the_strategy(source_fixture: S
     assert deleted.offsets([second], source_fixture.view) == {second: 1}, "offset 0 was deleted: the strategy decides"
 
 
-def test_S20_no_specific_offsets(source_fixture: SourceFixture) -> None:
-    with pytest.raises(UndefinedOffset, match="no specific offsets were specified"):
-        SpecificOffsetsInitializer({}, ResetStrategy.FAIL)
-
-
-def test_S21_subscribers(source_fixture: SourceFixture) -> None:
-    topics = source_fixture.view.topics()
-    both = TopicListSubscriber((source_fixture.topic, source_fixture.pattern_topic)).partitions(topics)
-    assert both == {
-        *source_fixture.partitions(source_fixture.topic),
-        *source_fixture.partitions(source_fixture.pattern_topic),
-    }
-    matching = TopicPatternSubscriber(TopicPattern("pattern.*")).partitions(topics)
-    assert matching == set(source_fixture.partitions(source_fixture.pattern_topic))
-    chosen = frozenset({TopicPartition(source_fixture.topic, 3), TopicPartition(source_fixture.pattern_topic, 9)})
-    assert PartitionSetSubscriber(chosen).partitions(topics) == chosen
-
-
 def test_S21_an_internal_topic_is_read_by_its_name_and_matches_no_pattern(source_fixture: SourceFixture) -> None:
     offsets = "__consumer_offsets"
     enumerator = source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=TopicListSubscriber((offsets,)))
@@ -271,14 +254,6 @@ def test_S22_an_unknown_topic_and_an_unknown_partition_are_named(source_fixture:
     chosen = PartitionSetSubscriber(frozenset({TopicPartition(source_fixture.topic, MANY)}))
     with pytest.raises(TopicNotFound, match=f"source partition 'topic-{MANY}' does not exist on Kafka brokers"):
         source_fixture.enumerator(EarliestOffsetsInitializer(), subscriber=chosen).start(None)
-
-
-def test_S23_no_commit_and_no_strategy(source_fixture: SourceFixture) -> None:
-    each = source_fixture.enumerator(
-        CommittedOffsetsInitializer(ResetStrategy.FAIL), subscriber=TopicListSubscriber((source_fixture.pattern_topic,))
-    )
-    with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition"):
-        each.start(None)
 
 
 @pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 0), (ResetStrategy.LATEST, RECORDS)])

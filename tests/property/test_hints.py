@@ -36,6 +36,8 @@ def test_H08_abort_sets_are_disjoint_and_cover_the_range(parallelism, pool_size)
     every = [each for generator in generators(parallelism, pool_size) for each in generator.ids_to_abort()]
     assert len(every) == len(set(every))
     assert {number_of(each, PREFIX) for each in every} == set(range(5 * pool_size * parallelism))
+    walked = bounded_ids(PREFIX, hint=FIRST_HINT, parallelism=parallelism, pool_size=pool_size)
+    assert [number_of(each, PREFIX) for each in walked] == list(range(5 * pool_size * parallelism))
 
 
 @given(st.integers(1, 60), st.integers(1, 10), st.integers(0, 10**6))

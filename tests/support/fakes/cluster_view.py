@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sparkapp.clients.cluster_view import FoundRecord
+from sparkapp.clients.cluster_view import ClusterView, FoundRecord
 from sparkapp.model.errors import AuthorizationFailed, LeaderUnavailable, TopicNotFound
 from sparkapp.model.partition import TopicPartition
 
@@ -119,3 +119,42 @@ class FakeCluster:
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self.commits[each] for each in partitions if each in self.commits}
+
+
+class CountingView:
+    """A view of the brokers that counts how often topics were looked for."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self.listings = 0
+
+    def topics(self) -> dict[str, int]:
+        self.listings += 1
+        return self._view.topics()
+
+    def existing(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._view.existing(topics)
+
+    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return self._view.gone(partitions)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return self._view.topic_ids(topics)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.earliest(partitions)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.latest(partitions)
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.log_ends(partitions)
+
+    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.confirmed_ends(partitions)
+
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        return self._view.records_at(times)
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._view.committed(partitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from sparkapp.clients.cluster_view import ClusterView, FoundRecord
+from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.partition import TopicPartition
@@ -25,45 +25,6 @@ from tests.support.kubernetes.api_client import await_that
 
 PARTITIONS = 10
 RECORDS = 10
-
-
-class CountingView:
-    """A view of the brokers that counts how often topics were looked for."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self.listings = 0
-
-    def topics(self) -> dict[str, int]:
-        self.listings += 1
-        return self._view.topics()
-
-    def existing(self, topics: Iterable[str]) -> dict[str, int]:
-        return self._view.existing(topics)
-
-    def gone(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        return self._view.gone(partitions)
-
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        return self._view.topic_ids(topics)
-
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._view.earliest(partitions)
-
-    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._view.latest(partitions)
-
-    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._view.log_ends(partitions)
-
-    def confirmed_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._view.confirmed_ends(partitions)
-
-    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
-        return self._view.records_at(times)
-
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._view.committed(partitions)
 
 
 @dataclass

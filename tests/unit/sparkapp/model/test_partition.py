@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from sparkapp.model.errors import InvalidArgument
@@ -30,11 +28,6 @@ def test_S01_owner_table(topic, parallelism):
     assert "".join(str(split_owner(topic, partition, parallelism)) for partition in range(len(expected))) == expected
 
 
-@pytest.mark.parametrize("topic", TABLE)
-def test_S01_one_subtask_owns_everything(topic):
-    assert {split_owner(topic, partition, 1) for partition in range(20)} == {0}
-
-
 def test_S01_assignment_of_ten_partitions_to_three_readers():
     owned = {
         reader: {
@@ -55,13 +48,6 @@ def test_S32_owners_of_one_topic_are_balanced(partitions, parallelism, least, mo
     owners = [split_owner("topic", partition, parallelism) for partition in range(partitions)]
     counts = [owners.count(subtask) for subtask in range(parallelism)]
     assert (min(counts), max(counts)) == (least, most)
-
-
-def test_S34_the_order_of_metadata_does_not_matter():
-    partitions = list(range(50))
-    before = {partition: split_owner("orders", partition, 7) for partition in partitions}
-    random.Random(1).shuffle(partitions)
-    assert {partition: split_owner("orders", partition, 7) for partition in partitions} == before
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,13 @@ from sparkapp.source.offsets_initializer import (
     OffsetsInitializer,
     no_warning,
 )
-from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.fakes.cluster_view import CountingView, FakeCluster
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
 def enumerator(
-    cluster: FakeCluster,
+    cluster: FakeCluster | CountingView,
     *,
     subscriber: Subscriber | None = None,
     initializer: OffsetsInitializer | None = None,
@@ -187,20 +187,38 @@ def test_discovery_waits_for_its_interval_and_starts_new_partitions_earliest() -
     assert heard[0][0] == "PartitionAdded"
 
 
-def test_S04_no_interval_discovers_once() -> None:
-    clock, view = [0.0], FakeCluster({"a": 1})
-    source = enumerator(view, interval=0, clock=clock)
+@pytest.mark.parametrize("interval", [-1, 0])
+def test_S02_S04_without_an_interval_topics_are_looked_for_once(interval: int) -> None:
+    clock, grows = [0.0], FakeCluster({"a": 1})
+    view = CountingView(grows)
+    source = enumerator(view, interval=interval, clock=clock)
+    assert view.listings == 0
     source.start(None)
-    view.partitions["a"] = 2
+    grows.partitions["a"] = 2
     clock[0] = 1e9
     assert source.discover_if_due() is None
+    assert (view.listings, len(source.plan())) == (1, 1)
+    assert source.no_more_new_partition_splits
 
 
-@pytest.mark.parametrize(("interval", "no_more"), [(0, True), (-1, True), (30, False)])
-def test_S02_to_S05_no_more_splits_without_an_interval(interval: float, no_more: bool) -> None:
-    source = enumerator(cluster(), interval=interval)
+def test_S03_S05_with_an_interval_topics_are_looked_for_again_and_again() -> None:
+    clock, grows = [0.0], FakeCluster({"a": 1}, {}, {A0: 4})
+    view = CountingView(grows)
+    source = enumerator(view, interval=10, clock=clock, initializer=LatestOffsetsInitializer())
     source.start(None)
-    assert source.no_more_new_partition_splits is no_more
+    assert not source.no_more_new_partition_splits
+    for number in (1, 2, 3):
+        new = TopicPartition("a", number)
+        grows.partitions["a"], grows.ends[new] = number + 1, 3
+        listings = view.listings
+        clock[0] += 9.9
+        assert source.discover_if_due() is None
+        assert view.listings == listings, "it is not time"
+        clock[0] += 0.1
+        assert source.discover_if_due() == PartitionChange(frozenset({new}), frozenset())
+        assert view.listings == listings + 1
+        assert source.offsets[new] == 0, "what is new begins at its beginning, whatever the startup"
+        assert not source.no_more_new_partition_splits
 
 
 def test_S21_exactly_the_named_partitions_are_read_and_discovery_adds_none() -> None:
@@ -630,7 +648,8 @@ def test_S36_idle_subtasks_and_empty_partitions_end_a_bounded_source() -> None:
     source = enumerator(view, stopping=LatestOffsetsInitializer())
     source.start(None)
     splits = source.plan()
-    assert len(splits_by_subtask(splits, 16)) == 1
+    assert [sum(split.size for split in mine) for mine in splits_by_subtask(splits, 16).values()] == [5]
+    assert not source.finished
     source.complete(splits)
     assert source.finished
     empty = enumerator(FakeCluster({"a": 4}), stopping=LatestOffsetsInitializer())
