@@ -20,7 +20,7 @@ async def running(partitions: int, **spec: Any) -> OperatorFixture:
     return fixture
 
 
-async def test_a_parallelism_above_the_partitions_is_an_event_and_a_message_of_a_ready_job() -> None:
+async def test_a_parallelism_above_the_partitions_is_an_event_and_a_message() -> None:
     fixture = await running(4)
     assert (fixture.ready["status"], fixture.ready["reason"]) == ("True", "Running")
     assert fixture.ready["message"] == fixture.status["message"] == f"attempt 1 runs; {IDLE}"
