@@ -16,11 +16,8 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import NO_SLOTS
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import CheckpointCorrupt, InvalidArgument
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.transactional_id import (
     FIRST_HINT,
     TransactionalIdGenerator,
@@ -34,6 +31,7 @@ from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeControl, FakeTransactions
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.jobs.sink_harness import State
 
 
@@ -53,13 +51,9 @@ def attempt(
     delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
 ) -> CheckpointCoordinator:
     """One attempt of a job as the driver starts it: recovery, then the coordinator, which has begun."""
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), parallelism=parallelism,
-        sink=Sink(
+    spec = plain_spec(parallelism=parallelism, sink=Sink(
             topic="out", transactional_id_prefix="p", delivery_guarantee=delivery_guarantee, producers_pool_size=5
-        ),
-    )  # fmt: skip
+        ))  # fmt: skip
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
     sink = FakeTransactions()
     found = recover(

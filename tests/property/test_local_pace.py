@@ -29,17 +29,15 @@ from sparkapp.model.errors import (
     StateUncertain,
     TransactionFenced,
 )
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.retention import Restore
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import LossyStore
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.protocol.local_contract import LocalSubtasks
 
 PARTITIONS = tuple(TopicPartition("in", number) for number in range(3))
@@ -221,12 +219,13 @@ class LocalPaceStory(RuleBasedStateMachine):
         return None if text is None else decode(text, job_uid="uid")
 
     def job(self, parallelism: int) -> Job:
-        spec = JobSpec(
-            kafka=KafkaCluster(bootstrap_servers="b:1"), transform=Transform(), engine=Engine.CONTINUOUS,
+        spec = plain_spec(
+            engine=Engine.CONTINUOUS,
             source=Source(topics=("in",), group_id="group", startup=Startup(mode=StartupMode.EARLIEST)),
-            sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=parallelism, commit_interval_millis=50,
+            parallelism=parallelism,
+            commit_interval_millis=50,
             restore=self.restore,
-        )  # fmt: skip
+        )
         return Job(namespace="ns", name="story", uid="uid", generation=1, attempt=self.number, spec=spec)
 
     def act(self, step: tuple[int, str, int, int]) -> None:

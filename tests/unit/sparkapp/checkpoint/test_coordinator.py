@@ -19,10 +19,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
 from sparkapp.model.errors import CheckpointConflict, KafkaUnreachable, TransactionFenced
 from sparkapp.model.job.group_membership import MembershipMode, MembershipOptions
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
@@ -31,15 +28,11 @@ from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeTransactions
+from tests.support.jobs.plain_job import plain_spec
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SPLITS = (KafkaPartitionSplit(A0, 0, 10), KafkaPartitionSplit(A1, 5, 5))
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"),
-    source=Source(topics=("a",), group_id="g", stopping=Stopping(predicate="value = 'END'")),
-    transform=Transform(),
-    sink=Sink(topic="out", transactional_id_prefix="p"),
-)
+SPEC = plain_spec(source=Source(topics=("a",), group_id="g", stopping=Stopping(predicate="value = 'END'")))
 DOCUMENT = CheckpointDocument(job_uid="uid", attempt=1, checkpoint_id=0, created_at="", parallelism=1, prefix="p")
 COMMITTABLE = KafkaCommittable(
     transactional_id="p-0", producer_id=1, producer_epoch=0, checkpoint_id=1, subtask=0,

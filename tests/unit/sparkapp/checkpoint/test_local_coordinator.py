@@ -18,22 +18,18 @@ from sparkapp.model.errors import (
     GroupOffsetsMissing,
     InvalidArgument,
 )
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.group_evidence import FakeEvidence
 from tests.support.fakes.memory_store import LossyStore
+from tests.support.jobs.plain_job import plain_spec
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), transform=Transform(),
-    source=Source(topics=("a",), group_id="group", stopping=Stopping(mode=StoppingMode.LATEST)),
-    sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=2,
-)  # fmt: skip
+SPEC = plain_spec(
+    source=Source(topics=("a",), group_id="group", stopping=Stopping(mode=StoppingMode.LATEST)), parallelism=2
+)
 JOB = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=6, spec=SPEC)
 CLAIM = CheckpointDocument(
     job_uid="uid", attempt=6, checkpoint_id=9, created_at="then", parallelism=3, prefix="p", slots=SlotBounds(3, 5),

@@ -11,17 +11,15 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import TransactionLost
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import OnTransactionLost, Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.state import query_log
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeControl
+from tests.support.jobs.plain_job import plain_spec
 
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20) for number in range(8))
 DOCUMENT = CheckpointDocument(
@@ -38,10 +36,7 @@ DOCUMENT = CheckpointDocument(
 
 def start(store: MemoryStore, control: FakeControl, policy: OnTransactionLost, attempt: int = 4) -> Recovery:
     sink = Sink(topic="out", transactional_id_prefix="p", on_transaction_lost=policy)
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"), transform=Transform(),
-        sink=sink,
-    )  # fmt: skip
+    spec = plain_spec(sink=sink)
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
     return recover(
         job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log, cluster_id="",

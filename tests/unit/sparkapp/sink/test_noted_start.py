@@ -10,11 +10,8 @@ import pytest
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.errors import KafkaUnreachable, TransactionFenced
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.sink import exactly_once_writer
 from sparkapp.sink.delivery import writer_of
 from sparkapp.sink.producers.producer_pool import ProducerPool
@@ -22,14 +19,12 @@ from sparkapp.sink.writer import KafkaWriter
 from sparkapp.spark.tasks import write_task
 from tests.support.fakes.closed_logs import NO_TOPICS
 from tests.support.fakes.transaction_client import FakeTransactionClient
+from tests.support.jobs.plain_job import plain_spec
 
 SINK = Sink(topic="out", transactional_id_prefix="p")
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=SINK,
-    ),
+    spec=plain_spec(sink=SINK),
 )  # fmt: skip
 ORDER = write_task.WriteOrder(
     checkpoint_id=1, subtask=0, next_free=0, settled=0, writes_what_it_reads=True, ranges=(), group_id=None

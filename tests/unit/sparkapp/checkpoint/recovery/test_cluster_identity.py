@@ -16,12 +16,10 @@ from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import ClusterChanged
 from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.plain_job import plain_spec
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",
@@ -34,10 +32,7 @@ OPEN = KafkaCommittable(
 
 
 def job(cluster_id: str = "") -> Job:
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1", cluster_id=cluster_id), transform=Transform(),
-        source=Source(topics=("in",), group_id="g"), sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
+    spec = plain_spec(kafka=KafkaCluster(bootstrap_servers="b:1", cluster_id=cluster_id))
     return Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=4, spec=spec)
 
 

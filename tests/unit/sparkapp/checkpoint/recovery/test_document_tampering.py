@@ -13,19 +13,13 @@ from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointMissing, CheckpointStoreUnavailable
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
+from tests.support.jobs.plain_job import plain_spec
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"), transform=Transform(),
-    sink=Sink(topic="out", transactional_id_prefix="p"),
-)  # fmt: skip
+SPEC = plain_spec()
 JOB = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=7, spec=SPEC)
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=3, checkpoint_id=40, created_at="2026-11-21T09:00:00Z", parallelism=2, prefix="p",

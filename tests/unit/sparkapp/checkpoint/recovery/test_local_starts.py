@@ -19,12 +19,10 @@ from sparkapp.model.errors import (
     StateRolledBack,
     StateUncertain,
 )
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from tests.support.jobs.plain_job import plain_spec
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 ERA = 5
@@ -103,10 +101,7 @@ def document(*, checkpoint_id: int = 9) -> CheckpointDocument:
     )  # fmt: skip
 
 
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("a",), group_id="group"), transform=Transform(),
-    sink=Sink(topic="out", transactional_id_prefix="p"),
-)  # fmt: skip
+SPEC = plain_spec(source=Source(topics=("a",), group_id="group"))
 JOB = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=6, spec=SPEC)
 
 

@@ -15,12 +15,9 @@ from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused, StateRolledBack
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.retention import Restore
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
@@ -29,6 +26,7 @@ from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_en
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeControl
+from tests.support.jobs.plain_job import plain_spec
 
 ONE, TWO, NEW = (TopicPartition("in", number) for number in range(3))
 
@@ -60,11 +58,9 @@ class Marks:
 
 
 def attempt(store, number, restore, texts=None, marks=()):
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"),
-        source=Source(topics=("in",), group_id="g", startup=Startup(mode=StartupMode.EARLIEST)),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), restore=restore,
-    )  # fmt: skip
+    spec = plain_spec(
+        source=Source(topics=("in",), group_id="g", startup=Startup(mode=StartupMode.EARLIEST)), restore=restore
+    )
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
     return recover(

@@ -13,20 +13,15 @@ from sparkapp.checkpoint.recovery.local_starts import GroupAnswer, starts_of
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.cluster_view import FakeCluster
+from tests.support.jobs.plain_job import plain_spec
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 FOUND = GroupOffset(150)
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("a",), group_id="group"), transform=Transform(),
-    sink=Sink(topic="out", transactional_id_prefix="p"),
-)  # fmt: skip
+SPEC = plain_spec(source=Source(topics=("a",), group_id="group"))
 JOB = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=6, spec=SPEC)
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=5, checkpoint_id=9, created_at="", parallelism=2, prefix="p", evidence_group="group",

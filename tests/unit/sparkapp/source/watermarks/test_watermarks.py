@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks, job_watermarks_of
 from sparkapp.source.watermarks.subtask_watermark import (
@@ -28,6 +24,7 @@ from sparkapp.source.watermarks.subtask_watermark import (
     SubtaskWatermark,
     latest_times,
 )
+from tests.support.jobs.plain_job import plain_spec
 
 BOUND = 100
 PARTITIONS = [TopicPartition("in", number) for number in range(4)]
@@ -260,10 +257,7 @@ def test_nobody_is_ahead_of_a_partition_that_is_read_in_pieces() -> None:
 @pytest.mark.parametrize(("max_records", "others"), [(0, NO_LIMIT), (5, NO_WATERMARK)])
 def test_all_partitions_hold_a_subtask_back_where_the_job_cuts_partitions(max_records: int, others: int) -> None:
     source = Source(topics=("in",), group_id="g", max_out_of_orderness_seconds=0, max_records_per_split=max_records)
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=source, transform=Transform(), parallelism=2,
-        sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
+    spec = plain_spec(source=source, parallelism=2)
     marks = job_watermarks_of(spec)
     assert marks is not None
     splits = [KafkaPartitionSplit(each, 0, each in (IN1, IN3)) for each in PARTITIONS]

@@ -10,23 +10,25 @@ from typing import Any
 import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.schedule import CheckpointSchedule
+from tests.support.jobs.plain_job import plain_spec
 
 CAP = 100
 JOB = Job(
-    namespace="n", name="job", uid="uid", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"),
-        source=Source(topics=("in",), group_id="g", max_offsets_per_checkpoint=CAP), transform=Transform(),
-        sink=Sink(topic="out", transactional_id_prefix="p"), engine=Engine.CONTINUOUS, checkpoint_interval_seconds=4,
+    namespace="n",
+    name="job",
+    uid="uid",
+    generation=1,
+    attempt=1,
+    spec=plain_spec(
+        source=Source(topics=("in",), group_id="g", max_offsets_per_checkpoint=CAP),
+        engine=Engine.CONTINUOUS,
+        checkpoint_interval_seconds=4,
     ),
-)  # fmt: skip
+)
 
 
 class Rig:

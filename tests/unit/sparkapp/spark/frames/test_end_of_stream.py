@@ -15,15 +15,13 @@ from pyspark.sql import SparkSession
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.frames import end_of_stream
 from sparkapp.spark.frames.end_of_stream import MARK, end_partitions, stops_found, without_what_follows
+from tests.support.jobs.plain_job import plain_spec
 
 SCHEMA = pa.schema([*SOURCE_SCHEMA, pa.field(MARK, pa.bool_())])
 Row = tuple[str, int, int, bool | None]
@@ -73,12 +71,7 @@ def test_the_last_row_shows_that_the_task_has_read_everything() -> None:
 
 
 def spec(predicate: str) -> JobSpec:
-    return JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"),
-        source=Source(topics=("a",), group_id="g", stopping=Stopping(predicate=predicate)),
-        transform=Transform(),
-        sink=Sink(topic="out", transactional_id_prefix="p"),
-    )
+    return plain_spec(source=Source(topics=("a",), group_id="g", stopping=Stopping(predicate=predicate)))
 
 
 def found(marks: list[dict[str, Any]] | None, *, tasks: int, predicate: str = "true") -> dict[TopicPartition, int]:

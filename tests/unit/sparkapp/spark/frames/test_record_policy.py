@@ -14,22 +14,16 @@ from pyspark import TaskContext
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import JobSpec
 from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, RAW_KEY, RAW_VALUE, STAGE
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.frames.record_policy import dead_letters_of_task, divert, diverts, fallible_sides, require_aligned
+from tests.support.jobs.plain_job import plain_spec
 
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"),
+SPEC = plain_spec(
     source=Source(topics=("in",), group_id="g", value_format=Format.JSON, value_schema="n INT"),
-    transform=Transform(),
-    sink=Sink(topic="out", transactional_id_prefix="p"),
     record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq"),
 )
 

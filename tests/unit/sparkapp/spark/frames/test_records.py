@@ -10,15 +10,13 @@ from pyspark import SparkContext
 
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import TRAITS, Format
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.source.formats.reader_schema import decoder_of
 from sparkapp.spark.frames import registry_format
 from sparkapp.spark.frames.record_policy import error_column
 from sparkapp.spark.frames.records import DECODERS
+from tests.support.jobs.plain_job import plain_spec
 
 REGISTRY = RegistryAccess(url="http://registry")
 
@@ -43,10 +41,7 @@ def test_a_decoder_adds_the_error_column_exactly_if_the_format_is_fallible(
     records = MagicMock()
     records.withColumn.return_value = records.drop.return_value = records
     source = Source(group_id="g", schema_registry=REGISTRY, **{f"{side}_format": chosen})
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=source, transform=Transform(),
-        sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
+    spec = plain_spec(source=source)
     job = Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=spec)
     assert DECODERS[chosen](records, side, "n INT", job, MagicMock()) is records
     added = {call.args[0] for call in records.withColumn.call_args_list}

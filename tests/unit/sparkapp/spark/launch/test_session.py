@@ -23,21 +23,17 @@ from sparkapp.model.job.access.security import Authentication, AuthenticationTyp
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.kubernetes.operator_fixture import job_body
 
 JOB = Job(
     namespace="ns", name="job", uid="u", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="none:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=3,
-    ),
+    spec=plain_spec(kafka=KafkaCluster(bootstrap_servers="none:1"), parallelism=3),
 )  # fmt: skip
 ENV = "spark.executorEnv."
 PRELOAD = f"{ENV}KAFKASPARK_PRELOAD"

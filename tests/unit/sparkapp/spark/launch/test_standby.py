@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch import standby as module
@@ -22,6 +19,7 @@ from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.standby import await_activation
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE
 
 
@@ -105,10 +103,7 @@ def test_a_driver_that_is_stopped_recovers_where_it_is_activated(
 ) -> None:
     attempts: list[bool] = []
     monkeypatch.setattr(Driver, "_run_attempt", lambda *_: attempts.append(True))
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
+    spec = plain_spec(kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"))
     environment = DriverEnvironment(
         store=MemoryStore(), retained=MemoryRetainedStore(), write_report=lambda _: None, open_session=spark,
         close_session=lambda _: None, folder=tmp_path, stateful_allowed=False, credentials=tmp_path,

@@ -11,10 +11,9 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import AuthorizationFailed, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import OnTopicDeleted, Source
+from sparkapp.model.job.sections.source import OnTopicDeleted
 from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -23,11 +22,9 @@ from sparkapp.spark.preflight.checks import check_kafka
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.plain_job import plain_spec
 
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"), source=Source(topics=("in",), group_id="g"),
-    transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-)  # fmt: skip
+SPEC = plain_spec(kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"))
 
 
 def around(folder: Path) -> DriverEnvironment:

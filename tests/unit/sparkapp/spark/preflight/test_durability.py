@@ -14,19 +14,16 @@ from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import MAX_MESSAGE
 from sparkapp.spark.preflight.durability import find_durability, judge, show_durability
+from tests.support.jobs.plain_job import plain_spec
 
 OFFSETS = "__consumer_offsets"
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:9092"), source=Source(topics=("in",), group_id="g"),
-    transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
+SPEC = plain_spec(
+    kafka=KafkaCluster(bootstrap_servers="b:9092"),
     record_errors=RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="bad"),
-)  # fmt: skip
+)
 JOB = Job(namespace="n", name="job", uid="u", generation=1, attempt=3, spec=SPEC)
 TOPICS = ["out", "bad", OFFSETS]
 ALL = frozenset({"READ", "WRITE", "DESCRIBE"})

@@ -9,20 +9,14 @@ import pytest
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.reporting.announcements import Announcements
+from tests.support.jobs.plain_job import plain_spec
 
 DOCUMENT = CheckpointDocument(job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p")
 LOST = KafkaPartitionSplit(TopicPartition("in", 0), 3, 9)
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-    transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-)  # fmt: skip
+SPEC = plain_spec()
 JOB = Job(namespace="n", name="job", uid="uid", generation=1, attempt=2, spec=SPEC)
 
 

@@ -9,17 +9,14 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from sparkapp.spark.state.state_store_files import prepare, query_folder
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
+from tests.support.jobs.plain_job import plain_spec
 
 STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
 
@@ -169,10 +166,7 @@ def test_the_attempt_prepares_the_version_of_its_document(tmp_path: Path, *, has
         job_uid="uid", attempt=1, checkpoint_id=12, created_at="", parallelism=1, prefix="p",
         engine=encode_engine(EngineState(5, metadata, base=9, attempt=1)), engine_has_state=has_state,
     )  # fmt: skip
-    spec = JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-    )  # fmt: skip
+    spec = plain_spec()
     around = DriverEnvironment(
         store=MemoryStore(), retained=MemoryRetainedStore(),
         write_report=lambda _: None, open_session=pytest.fail, close_session=lambda _: None,

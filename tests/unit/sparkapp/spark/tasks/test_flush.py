@@ -12,20 +12,15 @@ import pytest
 
 from sparkapp.model.errors import AuthorizationFailed, KafkaSparkJobError, PreCommitFailed
 from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks import flush as delivery
 from sparkapp.spark.tasks.write_task import WriteResult, decode_result, encode_result
+from tests.support.jobs.plain_job import plain_spec
 
 JOB = Job(
     namespace="ns", name="job", uid="u", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="none:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=2,
-    ),
+    spec=plain_spec(kafka=KafkaCluster(bootstrap_servers="none:1"), parallelism=2),
 )  # fmt: skip
 
 

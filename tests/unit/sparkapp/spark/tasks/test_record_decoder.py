@@ -15,23 +15,17 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import RecordError
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.kafka.schema_registry import framed, registry
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
-SPEC = JobSpec(
-    kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-    transform=Transform(arrow=ArrowTransform(function="a:b")), sink=Sink(topic="out", transactional_id_prefix="p"),
-    engine=Engine.CONTINUOUS,
-)  # fmt: skip
+SPEC = plain_spec(transform=Transform(arrow=ArrowTransform(function="a:b")), engine=Engine.CONTINUOUS)
 
 
 @pytest.fixture(scope="module")

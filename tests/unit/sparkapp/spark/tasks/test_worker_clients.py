@@ -8,19 +8,14 @@ from typing import Any
 import pytest
 
 from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.tasks import worker_clients
 from sparkapp.spark.tasks.worker_clients import consumer_for, opened_producers, producers_for
+from tests.support.jobs.plain_job import plain_spec
 
 JOB = Job(
     namespace="ns", name="job", uid="uid", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="a:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-    ),
+    spec=plain_spec(kafka=KafkaCluster(bootstrap_servers="a:1")),
 )  # fmt: skip
 
 

@@ -13,11 +13,8 @@ import pytest
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import PreCommitFailed, SubtaskMissing
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.engine.continuous import engine as module
 from sparkapp.spark.engine.continuous import pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer
@@ -25,6 +22,7 @@ from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
 from sparkapp.spark.tasks.work import decode_work
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE
 
 PARALLELISM = 2
@@ -72,10 +70,7 @@ def engine_of(
     sink = Sink(topic="out", transactional_id_prefix="p", delivery_guarantee=guarantee)
     job = Job(
         namespace="n", name="job", uid="uid", generation=1, attempt=2,
-        spec=JobSpec(
-            kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-            transform=Transform(), sink=sink, parallelism=PARALLELISM, engine=Engine.CONTINUOUS,
-        ),
+        spec=plain_spec(sink=sink, parallelism=PARALLELISM, engine=Engine.CONTINUOUS),
     )  # fmt: skip
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
     parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}

@@ -26,11 +26,7 @@ from sparkapp.model.errors import (
     SubtaskDisconnected,
     SubtaskMissing,
 )
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
@@ -44,6 +40,7 @@ from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result
 from tests.support.fakes.control_server import FakeControlServer
 from tests.support.fakes.coordinators import FakeCoordinator
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE, until
 
 PARALLELISM = 2
@@ -51,11 +48,7 @@ SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20 + number
 LATER = tuple(KafkaPartitionSplit(split.partition, split.stop, split.stop + 5) for split in SPLITS)
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=2,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), parallelism=PARALLELISM,
-        engine=Engine.CONTINUOUS,
-    ),
+    spec=plain_spec(parallelism=PARALLELISM, engine=Engine.CONTINUOUS),
 )  # fmt: skip
 
 

@@ -9,22 +9,15 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.tasks.control_channel import Address
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE, until
 
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), engine=Engine.CONTINUOUS,
-        parallelism=2,
-    ),
+    spec=plain_spec(engine=Engine.CONTINUOUS, parallelism=2),
 )  # fmt: skip
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Engine, Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.reporting.liveness import StreamLiveness
+from tests.support.jobs.plain_job import plain_spec
 
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)
 SPLITS = (KafkaPartitionSplit(A, 10, 14), KafkaPartitionSplit(B, 5, 5))
@@ -25,10 +24,7 @@ CAP = 104
 SOURCE = Source(topics=("in",), group_id="g", max_offsets_per_checkpoint=CAP)
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=1,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=SOURCE, transform=Transform(),
-        sink=Sink(topic="out", transactional_id_prefix="p"), engine=Engine.CONTINUOUS, parallelism=2,
-    ),
+    spec=plain_spec(source=SOURCE, engine=Engine.CONTINUOUS, parallelism=2),
 )  # fmt: skip
 
 

@@ -10,24 +10,18 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.query import RunningQuery
 from sparkapp.spark.failures import printed
+from tests.support.jobs.plain_job import plain_spec
 
 DOCUMENT = CheckpointDocument(
     job_uid="uid", attempt=2, checkpoint_id=7, created_at="", parallelism=1, prefix="p"
 )  # fmt: skip
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=2,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"),
-    ),
+    spec=plain_spec(),
 )  # fmt: skip
 
 

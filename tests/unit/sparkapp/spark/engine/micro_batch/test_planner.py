@@ -10,11 +10,7 @@ import pytest
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, TransactionError
-from sparkapp.model.job.sections.kafka import KafkaCluster
-from sparkapp.model.job.sections.sink import Sink
-from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
@@ -22,6 +18,7 @@ from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.state.query_log import EngineState, encode_engine, restored_engine
 from tests.support.clock import FakeClock
 from tests.support.fakes.coordinators import FakeCoordinator
+from tests.support.jobs.plain_job import plain_spec
 
 PARTITION = TopicPartition("in", 0)
 DOCUMENT = CheckpointDocument(
@@ -30,10 +27,7 @@ DOCUMENT = CheckpointDocument(
 )  # fmt: skip
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=2,
-    spec=JobSpec(
-        kafka=KafkaCluster(bootstrap_servers="b:1"), source=Source(topics=("in",), group_id="g"),
-        transform=Transform(), sink=Sink(topic="out", transactional_id_prefix="p"), checkpoint_interval_seconds=1,
-    ),
+    spec=plain_spec(checkpoint_interval_seconds=1),
 )  # fmt: skip
 OWING = replace(DOCUMENT, engine=encode_engine(EngineState(5, '{"batchWatermarkMs":1000}', watermark=2000)))
 
