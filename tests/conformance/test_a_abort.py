@@ -26,11 +26,6 @@ def row(number):
     return pa.RecordBatch.from_pydict({"value": [str(number).encode()]})
 
 
-def test_A01_downscale_aborts_what_no_checkpoint_names():
-    found = {"p-1": DONE, "p-6": DONE, "p-11": OPEN, "p-2": OPEN, "p-7": OPEN, "p-12": OPEN}
-    assert select(found, first_start=False).abort == ("p-11", "p-2", "p-7", "p-12")
-
-
 def test_A01_downscale_from_4_to_2(harness, topic_scope):
     """Committables of any subtask are committed; what four subtasks had open on their next slots is aborted."""
     wide = [harness(subtask, 4).open() for subtask in range(4)]

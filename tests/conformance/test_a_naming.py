@@ -195,15 +195,16 @@ def test_A18_a_newer_transaction_under_a_committables_id_is_aborted(writers, top
     assert topic_scope.open_transactions() == []
 
 
-def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope):
-    (writer,) = writers(1, pool_size=3)
+@pytest.mark.parametrize(("naming", "name"), [(HINT, "{}-{}"), (SLOT, "{}-0.{}")])
+def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope, naming, name):
+    (writer,) = writers(1, naming=naming, pool_size=3)
     for label in range(1, 6):
         writer.write(label)
         (committable,) = writer.snapshot(label).pending
-        assert committable.transactional_id == f"{topic_scope.prefix}-0.{label % 3}"
+        assert committable.transactional_id == name.format(topic_scope.prefix, label % 3)
         writer.notify(label)
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1, 2, 3, 4, 5]
     assert [each.transactional_id for each in topic_scope.client.list_transactions(topic_scope.prefix)] == [
-        f"{topic_scope.prefix}-0.{slot}" for slot in range(3)
+        name.format(topic_scope.prefix, slot) for slot in range(3)
     ]

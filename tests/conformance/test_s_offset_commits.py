@@ -281,28 +281,3 @@ def test_S37_while_a_commit_is_slow_newer_offsets_replace_those_that_wait(
         broker.resume()
         assert job.commits == (3, 0), "one was under way, the two behind it became one"
         assert job.committed() == {partition: 4}
-
-
-# -- pendingRecords ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["a_b", "a.b", "a-b"])
-def test_S26_pending_records_is_absent_before_the_first_plan_then_exact(
-    jobs: Jobs, broker: str, make_topic: Callable[..., str], unique: str, name: str
-) -> None:
-    topic = make_topic(2, name)
-    fill(broker, TopicPartition(topic, 0), 6)
-    fill(broker, TopicPartition(topic, 1), 4)
-    job = jobs(broker, [topic], unique, max_offsets=1)
-    job.start()
-    assert job.progress.pending is None
-    seen = []
-    for _ in range(10):
-        job.checkpoint()
-        assert job.progress.pending is not None
-        seen.append(sum(job.progress.pending.values()))
-    assert seen == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    assert set(job.progress.pending or ()) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-    fill(broker, TopicPartition(topic, 1), 3)
-    job.plan()
-    assert job.progress.pending == {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 3}

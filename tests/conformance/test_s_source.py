@@ -87,23 +87,6 @@ def test_S13_a_question_is_given_up_at_the_time_out(source_fixture: SourceFixtur
         view.close()
 
 
-def test_S14_earliest_is_the_first_record_that_is_left(source_fixture: SourceFixture) -> None:
-    found = EarliestOffsetsInitializer().offsets(source_fixture.partitions(source_fixture.topic), source_fixture.view)
-    assert found == {each: each.partition for each in source_fixture.partitions(source_fixture.topic)}
-
-
-def test_S15_latest_is_a_real_end_offset(source_fixture: SourceFixture) -> None:
-    found = LatestOffsetsInitializer().offsets(source_fixture.partitions(source_fixture.topic), source_fixture.view)
-    assert set(found.values()) == {RECORDS}
-
-
-def test_S16_committed_offsets(source_fixture: SourceFixture) -> None:
-    found = CommittedOffsetsInitializer(ResetStrategy.FAIL).offsets(
-        source_fixture.partitions(source_fixture.topic), source_fixture.view
-    )
-    assert found == {each: each.partition + 2 for each in source_fixture.partitions(source_fixture.topic)}
-
-
 @pytest.mark.parametrize(("strategy", "offset"), [(ResetStrategy.EARLIEST, 9), (ResetStrategy.LATEST, RECORDS)])
 def test_S24_a_committed_offset_outside_the_log_follows_the_strategy(
     source_fixture: SourceFixture, strategy: ResetStrategy, offset: int

@@ -273,15 +273,6 @@ def test_W14_an_id_never_goes_back_to_an_older_checkpoint(harness):
         writer.begin(3)
 
 
-def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(harness, topic_scope):
-    writer = harness(pool_size=3).open()
-    for label in range(1, 6):
-        writer.write(label)
-        (committable,) = writer.snapshot(label).pending
-        assert committable.transactional_id == f"{topic_scope.prefix}-{label % 3}"
-        writer.notify(label)
-
-
 def test_a_subtask_that_moves_between_worker_processes_continues(harness, topic_scope):
     """Spark places a subtask anywhere: each process finds its kept producer fenced by the other's and replaces it."""
     workers = [harness(pool_size=2).open() for _ in range(2)]

@@ -34,14 +34,6 @@ def test_T15_an_id_is_free_when_a_newer_checkpoint_is_settled(settled, free):
         assert "producersPoolSize" in caught.value.remedy
 
 
-def test_T08_a_pool_without_commits_runs_out():
-    slots = Slots()
-    for checkpoint in range(1, 4):
-        slots.take(IDS, checkpoint)
-    with pytest.raises(ProducersPoolEmpty):
-        slots.take(IDS, 4)
-
-
 def test_settling_never_goes_back():
     slots = Slots()
     slots.take(IDS, 1)

@@ -150,8 +150,9 @@ def test_a_restored_partition_that_is_gone_is_an_error() -> None:
         source.start({A0: 1, A1: 1})
 
 
-def test_plan_covers_every_partition_and_complete_moves_on() -> None:
-    source = enumerator(cluster())
+def test_S26_plan_covers_every_partition_and_complete_moves_on() -> None:
+    view = cluster()
+    source = enumerator(view)
     source.start(None)
     assert source.pending is None, "case S26: nothing is known before the first plan"
     splits = source.plan()
@@ -163,6 +164,9 @@ def test_plan_covers_every_partition_and_complete_moves_on() -> None:
     assert sum((source.pending or {}).values()) == 0
     assert source.pending == {A0: 0, A1: 0}
     assert all(split.size == 0 for split in source.plan())
+    view.ends[A1] = 23
+    assert [split.size for split in source.plan()] == [0, 3]
+    assert source.pending == {A0: 0, A1: 3}
 
 
 def test_S40_offsets_that_went_backwards_name_both() -> None:
