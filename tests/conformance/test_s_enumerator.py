@@ -92,7 +92,7 @@ def test_S10_what_a_subtask_has_read_is_not_given_again(source_fixture: SourceFi
     assert source_fixture.warnings == []
 
 
-def test_S11_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: SourceFixture) -> None:
+def test_S11_S14_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: SourceFixture) -> None:
     each = source_fixture.enumerator(max_rate=1)
     assert (dict(each.offsets), each.unplanned()) == ({}, ()), "before the discovery"
     each.start(None)
