@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
@@ -221,7 +222,20 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with secured_broker(tmp_path_factory.mktemp("secured"), *rights, topics=["in", "closed"]) as broker:
         for topic in ("in", "closed"):
             fill(broker.bootstrap, TopicPartition(topic, 0), 5, ADMIN)
+        await_that("the group's coordinator is loaded", lambda: coordinates(broker.bootstrap, "mine"))
         yield broker.bootstrap
+
+
+def coordinates(bootstrap: str, group: str) -> bool:
+    """Whether the group's coordinator answers. A young broker looks for one, and loads it, for a moment."""
+    member = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **ADMIN})
+    try:
+        (answer,) = member.committed([ClientPartition("in", 0)], timeout=10)
+        return answer.error is None
+    except KafkaException:
+        return False
+    finally:
+        member.close()
 
 
 def test_S37_a_group_that_may_not_be_written_is_counted_and_the_job_continues(jobs: Jobs, secured: str) -> None:
