@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_progress import GroupOffsets
@@ -37,7 +36,6 @@ from sparkapp.spark.state import query_log
 LOG = logging.getLogger(__name__)
 
 Warn = Callable[[DriverEvent, str], None]
-Group = TypeVar("Group", bound=GroupOffsets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,40 +66,33 @@ class Parts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started(Generic[Group]):
+class Started:
     """An attempt that may begin its first checkpoint.
 
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
-    :param group_offsets: moves the group's offsets.
     """
 
-    recovery: Recovery
     retainer: CheckpointRetainer | None
     enumerator: KafkaSourceEnumerator
     coordinator: CheckpointCoordinator | LocalCoordinator
-    group_offsets: Group
 
 
 def start(
     job: Job,
     parts: Parts,
+    recovery: Recovery,
     *,
-    group: Callable[[], Group],
-    recovered: Callable[[Recovery], None],
+    group_offsets: GroupOffsets,
     stack: ExitStack,
-) -> Started[Group]:
-    """Called once an attempt; produces no record.
+) -> Started:
+    """Called once an attempt, behind :func:`recovery_of`; produces no record.
 
-    :param group: makes what moves the group's offsets; for a member of the group its membership. Called when previous
-        attempts are fenced.
-    :param recovered: called as soon as the state is this attempt's.
+    :param group_offsets: moves the group's offsets; for a member of the group its membership. It is made behind the
+        recovery, when previous attempts are fenced.
     :param stack: closes what the attempt leaves open.
     :raises KafkaSparkJobError: why the attempt cannot start.
     """
-    recovery = recovery_of(job, parts)
-    recovered(recovery)
     retainer = _retainer(job, parts, recovery, stack)
-    group_offsets = group()
     membership = group_offsets if isinstance(group_offsets, GroupMembership) else None
     enumerator = enumerator_of(job.spec, parts.cluster, warn=parts.warn, membership=membership)
     restored = recovery.document
@@ -116,10 +107,7 @@ def start(
         if job.spec.has_local_pace
         else _coordinator(job, parts, recovery, enumerator, group_offsets=group_offsets, stack=stack)
     )
-    return Started(
-        recovery=recovery, retainer=retainer, enumerator=enumerator, coordinator=coordinator,
-        group_offsets=group_offsets,
-    )  # fmt: skip
+    return Started(retainer=retainer, enumerator=enumerator, coordinator=coordinator)
 
 
 def group_evidence(job: Job, config: Mapping[str, str]) -> GroupOffsetsEvidence:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_security
@@ -48,7 +46,7 @@ from sparkapp.spark.reporting.reporter import Reporter, now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.code_errors import with_code_error
-from sparkapp.spark.wiring.start import Parts, group_evidence, start
+from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
 
 LOG = logging.getLogger(__name__)
 
@@ -117,27 +115,24 @@ class Wiring:
             warn=self._reporter.warn,
         )  # fmt: skip
         announcements = Announcements(job, self._reporter)
-        folders: list[Path] = []
-
-        def recovered(recovery: Recovery) -> None:
-            self._progress.recovered(recovery)
-            self._watchdog.enter("the start of the source", START_SECONDS)
-            announcements.recovery(recovery)
-            allowed = self._environment.stateful_allowed
-            folders.append(query_folder(job, self._environment.folder, recovery.document, stateful_allowed=allowed))
-
         self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
-        started = start(
-            job, parts, group=lambda: self._group(cluster, config, security), recovered=recovered, stack=self._stack
+        recovery = recovery_of(job, parts)
+        self._progress.recovered(recovery)
+        self._watchdog.enter("the start of the source", START_SECONDS)
+        announcements.recovery(recovery)
+        folder = query_folder(
+            job, self._environment.folder, recovery.document, stateful_allowed=self._environment.stateful_allowed
         )
+        group_offsets = self._group(cluster, config, security)
+        started = start(job, parts, recovery, group_offsets=group_offsets, stack=self._stack)
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
-            session=session, folder=folders[0], function=function, claim=self._claim, control=control,
+            session=session, folder=folder, function=function, claim=self._claim, control=control,
             consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
-            group_offsets=started.group_offsets, retainer=started.retainer, reporter=self._reporter,
+            group_offsets=group_offsets, retainer=started.retainer, reporter=self._reporter,
             progress=self._progress, announcements=announcements,
         )  # fmt: skip
 

@@ -47,7 +47,7 @@ from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
-from sparkapp.spark.wiring.start import Parts, group_evidence, start
+from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.commit_counter import CommitCounter
@@ -342,14 +342,12 @@ class AttemptRun:
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
         group = WatchedGroup(self._group_offsets, self._passed)
-        started = start(job, parts, group=lambda: group, recovered=self._recovered, stack=self._stack)
+        self.recovery = recovery_of(job, parts)
+        started = start(job, parts, self.recovery, group_offsets=group, stack=self._stack)
         self._retainer, self._enumerator = started.retainer, started.enumerator
         self._coordinate(started.coordinator)
         self._coordinated = True
         self._passed(Moment.AFTER_BEGIN)
-
-    def _recovered(self, recovery: Recovery) -> None:
-        self.recovery = recovery
 
     def _coordinate(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> None:
         """Makes what is made of the coordinator."""
