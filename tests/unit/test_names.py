@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,15 @@ FOLDERS = ("bench", "demo", "dev", "images", "operator", "sparkapp", "tests")
 MOST_LETTERS = 79
 
 
+@cache
+def tree_of(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def modules(*folders: str) -> Iterator[tuple[str, ast.AST]]:
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+            yield path.relative_to(ROOT).as_posix(), tree_of(path)
 
 
 def test_names_of_tests_fit_a_line() -> None:
