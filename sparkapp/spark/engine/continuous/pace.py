@@ -29,7 +29,7 @@ class PaceParts(Generic[Coordinator]):
     :param completed: called with each completed checkpoint and its seconds. They count from the barrier or the begin;
         in the local pace from the previous record of the subtasks' commits.
     :param await_subtasks: called while a subtask has not answered; raises why none will.
-    :param liveness: is told each step with a limit of time.
+    :param liveness: gets each step with a limit of time.
     :param places: makes the check of that number of subtasks.
     """
 
