@@ -43,17 +43,18 @@ def install(
     """Installs or upgrades the operator, and waits until it is ready.
 
     The images' tags do not change from build to build, so the image's key goes into an annotation. A new build restarts
-    the operator; an unchanged build does not. Two installations at once take turns, because Helm refuses the second.
+    the operator; an unchanged build does not. Two installations at once take turns: the API server and Helm refuse
+    the second of two that create the same object.
 
     :param folder: of another chart than this working tree's.
     :param values: more values of the chart.
     """
     used = settings if settings is not None else Settings.from_environment()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
-    Kubectl(environment).apply(namespace)
     repository, _, tag = IMAGE_OF["operator"].rpartition(":")
     job_repository, _, job_tag = IMAGE_OF["sparkapp"].rpartition(":")
     with state.held(used):
+        Kubectl(environment).apply(namespace)
         Helm(environment, NAMESPACE).upgrade_install(
             RELEASE,
             folder or chart(),
