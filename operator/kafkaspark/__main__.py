@@ -1,16 +1,17 @@
-"""``kafkaspark``, or ``python -m kafkaspark``: the commands of ``sparkapp``, and ``validate``."""
+"""``kafkaspark``, or ``python -m kafkaspark``: the commands of ``sparkapp``, ``validate`` and ``topic``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from kafkaspark import validate
+from kafkaspark import topic, validate
 from sparkapp.__main__ import main as sparkapp
 
 EXAMPLES = """\
 examples:
   kafkaspark validate job.yaml
+  kafkaspark topic tail orders-upper --from-beginning
   kafkaspark checkpoint list --namespace shop --job orders
   kafkaspark checkpoint restore 41 --namespace shop --job orders
   kafkaspark txn list --bootstrap BROKER:9092 --prefix shop.orders
@@ -19,7 +20,7 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 for success, 1 for a refusal, 2 for a command line or a file that cannot be read."""
-    return sparkapp(arguments, prog="kafkaspark", examples=EXAMPLES, more=(validate.add_commands,))
+    return sparkapp(arguments, prog="kafkaspark", examples=EXAMPLES, more=(validate.add_commands, topic.add_commands))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""``kafkaspark topic``: lists, creates and describes topics, writes records from a file, and shows records."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkapp.cli.client_file import add_allow_insecure, read_properties
+from sparkapp.cli.table import Output, render
+from sparkapp.model.errors import CommandRefused
+
+if TYPE_CHECKING:
+    from kafkaspark.cluster_topics import Topics
+
+BOOTSTRAP_VARIABLE = "KAFKASPARK_BOOTSTRAP"
+"""The environment's default of ``--bootstrap``; ``make cluster-up`` prints its value."""
+_EXAMPLES = """\
+examples:
+  export KAFKASPARK_BOOTSTRAP=127.0.0.1:9092
+  kafkaspark topic create orders --partitions 4
+  kafkaspark topic produce orders --key-separator : < orders.txt
+  kafkaspark topic tail orders-upper --from-beginning --follow
+"""
+
+Answer = Callable[["Topics", argparse.Namespace], None]
+
+
+def add_commands(commands: Any) -> None:
+    """Registers ``topic``; called by ``kafkaspark.__main__`` once.
+
+    :param commands: what ``ArgumentParser.add_subparsers`` returned.
+    """
+    what = "list, create and describe topics, write and show their records"
+    topic = commands.add_parser(
+        "topic", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = topic.add_subparsers(dest="verb", required=True)
+
+    def verb(name: str, text: str, answer: Answer) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+        parser.add_argument(
+            "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP_VARIABLE, ""),
+            help=f"bootstrap brokers; by default the environment's {BOOTSTRAP_VARIABLE}",
+        )  # fmt: skip
+        parser.add_argument(
+            "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
+        )
+        add_allow_insecure(parser)
+        parser.set_defaults(answer=lambda options: _run(answer, options))
+        return parser
+
+    def output(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--output", type=Output, choices=list(Output), default=Output.TABLE, help="form of the answer"
+        )
+
+    output(verb("list", "Lists the topics that the user may see.", _list))
+    create = verb("create", "Creates a topic.", _create)
+    create.add_argument("topic")
+    create.add_argument("--partitions", type=_positive, default=1, metavar="N", help="by default 1")
+    create.add_argument("--replicas", type=_positive, metavar="N", help="copies; by default the brokers' setting")
+    create.add_argument(
+        "--setting", action="append", default=[], metavar="NAME=VALUE", help="of the topic, e.g. cleanup.policy=compact"
+    )
+    describe = verb("describe", "Shows the partitions of a topic with their offsets and replicas.", _describe)
+    describe.add_argument("topic")
+    output(describe)
+    produce = verb("produce", "Writes a record for each line of the standard input.", _produce)
+    produce.add_argument("topic")
+    produce.add_argument("--key-separator", metavar="TEXT", help="the key is the text before it; by default no key")
+    tail = verb("tail", "Shows the committed records of a topic.", _tail)
+    tail.add_argument("topic")
+    tail.add_argument("--from-beginning", action="store_true", help="all records; by default the last ten")
+    tail.add_argument("--count", type=_positive, metavar="N", help="end behind N records")
+    tail.add_argument("--follow", "-f", action="store_true", help="wait for further records")
+    tail.add_argument(
+        "--uncommitted", action="store_true", help="also records of open and aborted transactions (read_uncommitted)"
+    )
+    output(tail)
+
+
+def _run(answer: Answer, options: argparse.Namespace) -> int:
+    from kafkaspark.cluster_topics import Topics
+
+    try:
+        config = {}
+        if options.config is not None:
+            config = read_properties(options.config, allow_insecure=options.allow_insecure)
+        if options.bootstrap:
+            config["bootstrap.servers"] = options.bootstrap
+        if not config.get("bootstrap.servers"):
+            msg = "no brokers are named"
+            raise CommandRefused(msg, remedy=f"add --bootstrap HOST:PORT, or export {BOOTSTRAP_VARIABLE}=HOST:PORT")
+        answer(Topics(config), options)
+    except CommandRefused as refusal:
+        sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        # The reader of the output, such as `head`, has closed it. Nothing may be written at the exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _list(topics: Topics, options: argparse.Namespace) -> None:
+    print(render(topics.listing(), options.output, empty="no topics"))
+
+
+def _create(topics: Topics, options: argparse.Namespace) -> None:
+    settings = dict(_setting(text) for text in options.setting)
+    topics.create(options.topic, partitions=options.partitions, replicas=options.replicas, settings=settings)
+    print(f"topic {options.topic} created with {options.partitions} partitions")
+
+
+def _describe(topics: Topics, options: argparse.Namespace) -> None:
+    print(render(topics.partitions(options.topic), options.output))
+
+
+def _produce(topics: Topics, options: argparse.Namespace) -> None:
+    written = topics.produce(options.topic, sys.stdin.buffer, separator=(options.key_separator or "").encode())
+    print(f"{written} records written to {options.topic}")
+
+
+def _tail(topics: Topics, options: argparse.Namespace) -> None:
+    records = topics.records(
+        options.topic, first=options.from_beginning, follow=options.follow, uncommitted=options.uncommitted
+    )
+    for number, record in enumerate(records, 1):
+        print(record.as_json() if options.output is Output.JSON else record.as_line(), flush=options.follow)
+        if number == options.count:
+            break
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        msg = f"--setting {text!r} is not NAME=VALUE"
+        raise CommandRefused(msg, remedy="write for instance --setting cleanup.policy=compact")
+    return name, value
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        msg = "a number of at least 1"
+        raise argparse.ArgumentTypeError(msg)
+    return number
