@@ -14,9 +14,10 @@ from demo.data import ALL_FLIGHTS
 from demo.manifest import ENGINES
 from demo.output import count_table, incidents_table, verdict_line
 from demo.story import NAMESPACE, FlightsStory
-from localcluster import cli
+from localcluster import cli, state
 from localcluster.errors import SetupError
 from localcluster.progress import Progress
+from localcluster.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,15 +70,19 @@ def _run(options: argparse.Namespace) -> int:
 
 def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory) -> None:
     print("The job still runs. Commands to try:")
-    print(f"  export KUBECONFIG={environment.kubeconfig} PATH={environment.kubectl.rpartition('/')[0]}:$PATH")
+    print(f"  {cli.shell_line(state.read_env_file(Settings.from_environment()))}")
     for command in (
         "get ksj --watch",
         f"describe ksj {story.name}",
+        f"edit ksj {story.name}",
         f"scale ksj/{story.name} --replicas=2",
         f'patch ksj {story.name} --type=merge --patch \'{{"spec":{{"suspend":true}}}}\'',
         f"delete ksj {story.name}",
     ):
         print(f"  kubectl --namespace={NAMESPACE} {command}")
+    print(f"  kafkaspark topic tail {story.sink} --follow")
+    print(f"For a job of your own, continue with step 3 of docs/quick-start.md in the namespace {NAMESPACE}.")
+    print(f"In job.yaml its BROKER:9092 is {environment.bootstrap_pods}.")
     print("  make cluster-down\n")
 
 

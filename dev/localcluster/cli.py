@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from localcluster.images import builder as images
 from localcluster.kafka import cluster_broker
 from localcluster.kafka.distribution import KafkaDistribution
 from localcluster.progress import Progress
-from localcluster.settings import NETWORK, Settings
+from localcluster.settings import NETWORK, REPOSITORY, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -141,3 +142,11 @@ def _print_summary(settings: Settings, values: Mapping[str, str]) -> None:
         if key in values:
             print(f"  {label:24} {values[key]}")
     print(f"  {'all values, for scripts':24} {settings.env_file}")
+    print(f"\n  For kubectl, helm and kafkaspark in this shell:\n  {shell_line(values)}")
+
+
+def shell_line(values: Mapping[str, str]) -> str:
+    """The command that puts the cluster's programs and the environment's ``kafkaspark`` on ``PATH``."""
+    programs = [str(REPOSITORY / ".venv/bin"), *filter(None, [values.get("KAFKASPARK_BIN")])]
+    named = [f"{key}={shlex.quote(values[key])}" for key in ("KUBECONFIG", "KAFKASPARK_BOOTSTRAP") if key in values]
+    return " ".join(["export", *named, f"PATH={shlex.quote(':'.join(programs))}:$PATH"])
