@@ -62,9 +62,10 @@ images-twice: setup ## build the images twice from nothing; fails where a bit di
 images-test: setup ## build the operator's image and a class archive twice: equal bits, and the bill of materials
 	$(PY) -m pytest tests/integration/images -q
 
-generate: setup ## write what is generated: crds/, docs/fields.md, tables of docs/reasons.md, pictures
+generate: setup ## write what is generated: crds/, docs/fields.md, tables of docs/reasons.md, dashboards, pictures
 	@$(PY) -m resourceschema
 	@$(PY) -m reason_reference
+	@$(PY) -m dashboards
 	@$(PY) -m pictures
 
 docs: setup ## render the documentation into artifacts/site; fails on a broken link
