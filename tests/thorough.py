@@ -58,6 +58,8 @@ THOROUGH = (
     "tests/conformance/test_s_offset_commits.py::test_S37_a_group_that_may_not_be_written",
     "tests/conformance/test_t_transactions.py::test_T02_broker_failure_before_notify",
     "tests/integration/bench/",
+    # A browser of 300 MB.
+    "tests/integration/cli/test_console_page",
     "tests/integration/dataplane/test_sanitizers",
     "tests/integration/docs/",
     "tests/integration/formats/",

@@ -31,14 +31,17 @@ class ShownRecord:
         return f"{message.partition()}:{message.offset()} {key}{_shown(message.value())}{headers}"
 
     def as_json(self) -> str:
-        """A JSON object on one line. Bytes that are not UTF-8 have their escapes."""
+        """:meth:`fields` on one line."""
+        return json.dumps(self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """The record as a JSON object. Bytes that are not UTF-8 have their escapes."""
         message = self.message
-        fields: dict[str, Any] = {
+        return {
             "topic": message.topic(), "partition": message.partition(), "offset": message.offset(),
             "timestamp": message.timestamp()[1], "key": _text(message.key()), "value": _text(message.value()),
             "headers": [[name, _text(value)] for name, value in message.headers() or ()],
         }  # fmt: skip
-        return json.dumps(fields)
 
 
 class Topics:
@@ -154,6 +157,11 @@ class Topics:
                     waiting.discard(message.partition())
                 else:
                     raise self._refusal(f"topic {topic} cannot be read", KafkaException(error))
+
+    def last(self, topic: str, count: int) -> list[ShownRecord]:
+        """The newest committed records by their timestamps, the newest first; of each partition at most ten."""
+        found = list(self.records(topic, first=False, follow=False, uncommitted=False))
+        return sorted(found, key=lambda record: -int(record.message.timestamp()[1]))[:count]
 
     def _known(self, topic: str) -> Any:
         """The topic's metadata. A question by name would create it where brokers create topics by themselves."""

@@ -42,14 +42,7 @@ def add_commands(commands: Any) -> None:
 
     def verb(name: str, text: str, answer: Answer) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
-        parser.add_argument(
-            "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP_VARIABLE, ""),
-            help=f"bootstrap brokers; by default the environment's {BOOTSTRAP_VARIABLE}",
-        )  # fmt: skip
-        parser.add_argument(
-            "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
-        )
-        add_allow_insecure(parser)
+        add_connection_options(parser)
         parser.set_defaults(answer=lambda options: _run(answer, options))
         return parser
 
@@ -83,19 +76,39 @@ def add_commands(commands: Any) -> None:
     output(tail)
 
 
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that :func:`connection_of` reads."""
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP_VARIABLE, ""),
+        help=f"bootstrap brokers; by default the environment's {BOOTSTRAP_VARIABLE}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
+    )
+    add_allow_insecure(parser)
+
+
+def connection_of(options: argparse.Namespace) -> dict[str, str]:
+    """The librdkafka properties of a cluster.
+
+    :raises CommandRefused: no brokers are named, or the file cannot be used.
+    """
+    config = {}
+    if options.config is not None:
+        config = read_properties(options.config, allow_insecure=options.allow_insecure)
+    if options.bootstrap:
+        config["bootstrap.servers"] = options.bootstrap
+    if not config.get("bootstrap.servers"):
+        msg = "no brokers are named"
+        raise CommandRefused(msg, remedy=f"add --bootstrap HOST:PORT, or export {BOOTSTRAP_VARIABLE}=HOST:PORT")
+    return config
+
+
 def _run(answer: Answer, options: argparse.Namespace) -> int:
     from kafkaspark.cluster_topics import Topics
 
     try:
-        config = {}
-        if options.config is not None:
-            config = read_properties(options.config, allow_insecure=options.allow_insecure)
-        if options.bootstrap:
-            config["bootstrap.servers"] = options.bootstrap
-        if not config.get("bootstrap.servers"):
-            msg = "no brokers are named"
-            raise CommandRefused(msg, remedy=f"add --bootstrap HOST:PORT, or export {BOOTSTRAP_VARIABLE}=HOST:PORT")
-        answer(Topics(config), options)
+        answer(Topics(connection_of(options)), options)
     except CommandRefused as refusal:
         sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
         return 1

@@ -1,0 +1,1 @@
+"""What a person looks at: ``kafkaspark status``, ``kafkaspark logs``, and the console of ``kafkaspark ui``."""

@@ -1,0 +1,147 @@
+"""The Kubernetes API with the rights of the person at the keyboard: reads only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from sparkapp.model import names
+from sparkapp.model.errors import CommandRefused
+
+_SECONDS = 15.0
+_CLUSTER_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+_OK, _NOT_FOUND, _FORBIDDEN = 200, 404, 403
+
+
+class UserCluster:
+    """A cluster and an identity.
+
+    :param configuration: of the official client.
+    :param namespace: where the person names none.
+    """
+
+    def __init__(self, configuration: Any, namespace: str) -> None:
+        from kubernetes.client.rest import RESTClientObject
+
+        self.namespace = namespace
+        self._configuration = configuration
+        self._pool = RESTClientObject(configuration).pool_manager
+
+    @classmethod
+    def of_context(cls, context: str) -> UserCluster:
+        """The cluster of a context of the kubeconfig; empty for the current context.
+
+        :raises CommandRefused: there is no kubeconfig, or no such context.
+        """
+        from kubernetes import client, config
+
+        configuration = client.Configuration()
+        try:
+            config.load_kube_config(context=context or None, client_configuration=configuration)
+            contexts, current = config.list_kube_config_contexts()
+        except config.ConfigException as error:
+            msg, remedy = (
+                f"no cluster is configured: {error}",
+                "set KUBECONFIG, or look at: kubectl config get-contexts",
+            )
+            raise CommandRefused(msg, remedy=remedy) from error
+        chosen = next((each for each in contexts if each["name"] == context), current)
+        return cls(configuration, str((chosen.get("context") or {}).get("namespace") or "default"))
+
+    @classmethod
+    def of_bearer(cls, authorization: str) -> UserCluster:
+        """The cluster of this pod, with the token of an ``Authorization`` header instead of the pod's own.
+
+        :raises CommandRefused: the header has no bearer token.
+        """
+        from kubernetes.client import Configuration
+
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            msg, remedy = (
+                "the request has no bearer token",
+                "open the console behind a proxy that sends the user's token",
+            )
+            raise CommandRefused(msg, remedy=remedy)
+        host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
+        configuration = Configuration()
+        configuration.host = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        configuration.ssl_ca_cert = _CLUSTER_CA
+        configuration.api_key = {"authorization": f"Bearer {token.strip()}"}
+        return cls(configuration, "default")
+
+    def job(self, namespace: str, name: str) -> dict[str, Any]:
+        """A KafkaSparkJob.
+
+        :raises CommandRefused: it does not exist, or the user may not read it; so in every method.
+        """
+        return self.get(f"{_jobs(namespace)}/{quote(name, safe='')}")
+
+    def pods(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        """The job's pods: drivers, standby and executors."""
+        selector = {"labelSelector": f"{names.LABEL_JOB}={name}"}
+        return list(self.get(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", selector)["items"])
+
+    def events(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        """The job's events, the oldest first."""
+        selector = {"fieldSelector": f"involvedObject.kind={names.KIND},involvedObject.name={name}"}
+        items = self.get(f"/api/v1/namespaces/{quote(namespace, safe='')}/events", selector)["items"]
+        return sorted(items, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The JSON object at a path of the API."""
+        response = self.raw(path, query)
+        body: dict[str, Any] = json.loads(response.data)
+        return body
+
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
+        """The lines of a log, as they come."""
+        response = self.raw(path, query, stream=True)
+        rest = ""
+        for chunk in response.stream(1 << 14):
+            *lines, rest = (rest + chunk.decode("utf-8", "replace")).split("\n")
+            yield from lines
+        if rest:
+            yield rest
+
+    def raw(self, path: str, query: Mapping[str, str] | None = None, *, stream: bool = False) -> Any:
+        """The answer of urllib3 to a GET.
+
+        :param stream: its body is read as it comes, without a limit of time.
+        """
+        token = self._configuration.auth_settings().get("BearerToken")
+        asked = f"{path}?{urlencode(query)}" if query else path
+        try:
+            response = self._pool.request(
+                "GET", self._configuration.host + asked, retries=False, preload_content=not stream,
+                headers={"User-Agent": "kafkaspark", **({} if token is None else {"Authorization": token["value"]})},
+                timeout=urllib3.Timeout(connect=_SECONDS, read=None if stream else _SECONDS),
+            )  # fmt: skip
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            msg = f"the API server does not answer: {error}"
+            raise CommandRefused(msg, remedy="check the kubeconfig: kubectl cluster-info") from error
+        if response.status != _OK:
+            raise _refusal(path, int(response.status), response.data)
+        return response
+
+
+def _jobs(namespace: str) -> str:
+    return f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace, safe='')}/{names.PLURAL}"
+
+
+def _refusal(path: str, status: int, data: bytes) -> CommandRefused:
+    try:
+        message = str(json.loads(data).get("message", ""))
+    except (ValueError, AttributeError):
+        message = ""
+    what = message or f"the API server answered {status} to {path}"
+    if status == _NOT_FOUND:
+        return CommandRefused(what, remedy="list the jobs: kubectl get ksj --all-namespaces")
+    if status == _FORBIDDEN:
+        return CommandRefused(what, remedy="ask an administrator for the ClusterRole ...-view of the chart")
+    return CommandRefused(what, remedy="check the kubeconfig: kubectl cluster-info")
