@@ -20,6 +20,7 @@ from localcluster.machine.ports import free_ports
 from sparkapp.model import names
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.api_client import await_that
+from tests.support.kubernetes.chart_alerts import rules
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 NEVER = frozenset({"Watermark lag", "Restarts", "Refused watches and dropped events", "Oldest open transactions"})
@@ -94,6 +95,12 @@ def test_the_numbers_are_those_of_the_job(cluster_job: ClusterJob, prometheus: s
     cluster_job.assert_exactly_once(count)
     query = f'kafkaspark_job_records_out{{namespace="{cluster_job.namespace}",job="{NAME}"}}'
     await_that("all records", lambda: [each["value"][1] for each in answer(prometheus, query)] == [str(count)], pause=1)
+
+
+def test_no_alert_of_a_healthy_job_fires(cluster_job: ClusterJob, prometheus: str) -> None:
+    for rule in rules().values():
+        firing = answer(prometheus, rule["expr"])
+        assert [each for each in firing if each["metric"].get("namespace") == cluster_job.namespace] == [], rule
 
 
 def test_a_sidecar_finds_the_dashboards(cluster_job: ClusterJob) -> None:

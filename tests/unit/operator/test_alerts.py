@@ -1,37 +1,33 @@
 """The chart's alerts, evaluated over the series that the operator exports for jobs of every kind.
 
 Without Prometheus: the few operators of PromQL that the expressions use are below. An expression may name only metrics,
-labels and states that exist.
+labels and states that exist. A function over a range has the present value: what it makes of a history is Prometheus'.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.status.status import JobState
+from tests.support.kubernetes.chart_alerts import TEMPLATE, rules
 from tests.support.kubernetes.operator_fixture import job_body
 
-TEMPLATE = Path(__file__).parents[3] / "charts/kafkaspark-operator/templates/prometheus-rule.yaml"
-TOKEN = re.compile(r"\s*(>|==|[(),]|\w+(?:\{[^}]*\})?)")
+TOKEN = re.compile(r"\s*(>|==|[(),]|\[\w+\]|\w+(?:\{[^}]*\})?)")
+RANGE_FUNCTIONS = {"deriv", "increase", "min_over_time"}
 MATCHER = re.compile(r'(\w+)(=~?)"([^"]*)"')
+LABEL = re.compile(r"\$labels\.(\w+)")
 Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
 
 
-def rules() -> dict[str, dict[str, Any]]:
-    """The chart's own rules by their names."""
-    text = TEMPLATE.read_text(encoding="utf-8").partition("{{- else }}")[2].partition("{{- end }}")[0]
-    found = yaml.safe_load(re.sub(r"\{\{.*\}\}", "text", text))
-    return {rule["alert"]: rule for rule in found}
+SUMMARIES = dict(re.findall(r"- alert: (\w+)\n.*?summary: ([^\n]+)", TEMPLATE.read_text(encoding="utf-8"), re.DOTALL))
 
 
 class Evaluation:
@@ -87,6 +83,12 @@ class Evaluation:
             found = self._both()
             self._next(")")
             return {} if found else {frozenset(): 1.0}
+        if token in RANGE_FUNCTIONS:
+            self._next("(")
+            found = self._vector()
+            assert self._next().startswith("["), "a range"
+            self._next(")")
+            return found
         name, _, matchers = token.partition("{")
         assert name in self.series, f"no metric {name}"
         found = self.series[name]
@@ -102,7 +104,7 @@ def shared(labels: Labels, names: list[str]) -> tuple[str, ...]:
     return tuple(dict(labels)[name] for name in names)
 
 
-def firing(state: str, *, ready: bool = False, leader: int = 1, **status: Any) -> set[str]:
+def firing(state: str, *, ready: bool = False, leader: int = 1, refused_watch: bool = False, **status: Any) -> set[str]:
     """The alerts of an operator with one job, apart from their durations."""
     cache = Cache()
     body = job_body()
@@ -110,10 +112,12 @@ def firing(state: str, *, ready: bool = False, leader: int = 1, **status: Any) -
     cache.put_job({**body, "status": {"state": state, "conditions": conditions, **status}})
     metrics = OperatorMetrics(cache)
     metrics.leader.set(leader)
+    if refused_watch:
+        metrics.watch_refused.labels(resource="pods", namespace="shop").set(1)
     found = {name: Evaluation(rule["expr"], metrics).result() for name, rule in rules().items()}
     for name, vector in found.items():
-        if "$labels" in str(rules()[name]):
-            assert all({"namespace", "job"} <= dict(labels).keys() for labels in vector)
+        for label in LABEL.findall(SUMMARIES[name]):
+            assert all(label in dict(labels) for labels in vector), f"{name} names {label}"
     return {name.removeprefix("KafkaSpark") for name, vector in found.items() if vector}
 
 
@@ -141,6 +145,26 @@ def test_an_old_checkpoint_alerts_only_where_records_wait_for_the_next(state: Jo
     assert not stopped(10, seconds=30)
 
 
+def test_a_lag_alerts_where_it_is_not_0() -> None:
+    for lag, alerts in ((0, set()), (5, {"JobLagGrows"})):
+        assert firing("Running", ready=True, source={"lagRecords": lag}) == alerts
+
+
+def test_a_transaction_that_is_open_for_long_alerts() -> None:
+    for age, alerts in ((30, set()), (3600, {"JobTransactionOpenLong"})):
+        since = format_time(datetime.now(UTC) - timedelta(seconds=age))
+        assert firing("Running", ready=True, transactions={"open": 1, "oldestOpenTime": since}) == alerts
+
+
+def test_restarts_alert_where_there_are_more_than_three() -> None:
+    for total, alerts in ((3, set()), (4, {"JobRestartsOften"})):
+        assert firing("Running", ready=True, restarts={"total": total}) == alerts
+
+
+def test_a_refused_watch_alerts() -> None:
+    assert firing("Running", ready=True, refused_watch=True) == {"OperatorWatchRefused"}
+
+
 def test_records_after_a_long_pause_have_time_for_a_checkpoint() -> None:
     assert rules()["KafkaSparkJobCheckpointsStopped"]["for"] == "5m"
 
@@ -160,5 +184,5 @@ def test_a_name_that_is_not_exported_is_found(expression: str) -> None:
 
 def test_the_document_has_the_charts_expressions() -> None:
     document = (TEMPLATE.parents[3] / "docs/operations.md").read_text(encoding="utf-8")
-    for name in ("KafkaSparkJobNotReady", "KafkaSparkJobCheckpointsStopped"):
+    for name in rules():
         assert " ".join(rules()[name]["expr"].split()) in " ".join(document.split())
