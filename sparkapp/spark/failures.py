@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from sparkapp.model import errors
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import decode_error, encode_error
-from sparkapp.model.errors import KafkaSparkJobError, RecordRefused, SparkDied, TransformFailed
+from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, RecordRefused, SparkDied, TransformFailed
 from sparkapp.source.refused_record import ranges_of
 from sparkapp.spark.frames.user_frames import user_error
 
@@ -116,13 +116,13 @@ def lost_jvm(error: BaseException) -> bool:
 def while_reading(error: KafkaSparkJobError, splits: Iterable[KafkaPartitionSplit]) -> KafkaSparkJobError:
     """Adds the source offsets of the failed checkpoint to an error about a record: the record is among them.
 
-    Those of a :class:`RecordRefused` become part of its message later, by
+    Not where the error names its record. Those of a :class:`RecordRefused` become part of its message later, by
     :func:`sparkapp.source.refused_record.with_source`.
     """
     read = [split for split in splits if split.size]
     if isinstance(error, RecordRefused):
         error.reading = tuple(read)
-    if not read or not isinstance(error, TransformFailed):
+    if not read or not isinstance(error, TransformFailed) or isinstance(error, RecordFailed):
         return error
     return TransformFailed(
         f"{error.message}, while it read {ranges_of(read)}", remedy=error.remedy, detail=error.detail

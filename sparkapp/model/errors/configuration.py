@@ -78,9 +78,9 @@ class RecordError(KafkaSparkJobError):
 class TransformFailed(KafkaSparkJobError):
     """The user's function or query raised while it processed records; nothing of that checkpoint is visible.
 
-    The message has exception, line and the checkpoint's source offsets. The job restarts with backoff, because the
-    cause may be a service that the function calls. It stays ``Failed`` (``RestartLimitReached``) after
-    ``restartPolicy.maxConsecutiveFailures`` restarts, or after 6 where that is 0.
+    The message has exception and line, and the record or the checkpoint's source offsets. The job restarts with
+    backoff, because the cause may be a service that the function calls. It stays ``Failed`` (``RestartLimitReached``)
+    after ``restartPolicy.maxConsecutiveFailures`` restarts, or after 6 where that is 0.
     """
 
     reason = "TransformFailed"
@@ -89,3 +89,7 @@ class TransformFailed(KafkaSparkJobError):
     def __init__(self, message: str, *, remedy: str | None = None, detail: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.detail = detail
+
+
+class RecordFailed(TransformFailed):
+    """The user's function or query raises for a single record; the message has topic, partition, offset and key."""

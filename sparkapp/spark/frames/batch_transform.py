@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from sparkapp.model.errors import TransformError
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.model.job.spec import JobSpec
+from sparkapp.spark.frames.failing_record import named_failure
 from sparkapp.spark.frames.user_code import imported
 
 LOG = logging.getLogger(__name__)
@@ -91,16 +93,21 @@ class BatchTransform:
 
         :param watermark: gives the subtask's watermark, asked before each batch.
         :raises TransformError: the function returns something else than batches, or a batch lacks a column.
-        :raises Exception: of the function.
+        :raises TransformFailed: and Exception: of the function, see :func:`named_failure`.
         """
         self.open()
         for batch in batches:
             if self._function is None:
                 yield self._selected(batch)
                 continue
-            context = (BatchContext(watermark()),) if self._wants_context else ()
-            for result in self._results(self._function(batch, *context)):
-                yield self._selected(result)
+            function = partial(self._mapped, (BatchContext(watermark()),) if self._wants_context else ())
+            try:
+                yield from function(batch)
+            except Exception as error:
+                named = named_failure(error, batch, function)
+                if named is error:
+                    raise
+                raise named from error
 
     def close(self) -> None:
         """Calls ``close`` of what the factory returned; a later batch calls the factory again.
@@ -115,6 +122,11 @@ class BatchTransform:
             close()
         except Exception:
             LOG.exception("close of what %s returned failed", self._arrow.name)
+
+    def _mapped(self, context: tuple[BatchContext, ...], batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        assert self._function is not None, "an open function"
+        for result in self._results(self._function(batch, *context)):
+            yield self._selected(result)
 
     def _results(self, result: Any) -> Iterator[pa.RecordBatch]:
         if result is None:

@@ -23,9 +23,9 @@ from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
-from sparkapp.spark.frames.json_format import parse_json
+from sparkapp.spark.frames.formats.json_format import parse_json
+from sparkapp.spark.frames.formats.registry_format import parse_registered
 from sparkapp.spark.frames.record_policy import apply_policy, counts_records, framed_side, with_raw_columns
-from sparkapp.spark.frames.registry_format import parse_registered
 
 Publish = Callable[[], None]
 

@@ -34,7 +34,7 @@ WORKERS = (
     "sparkapp.spark.tasks.data_source",
     "sparkapp.spark.tasks.worker_clients",
     "sparkapp.spark.frames.record_policy",
-    "sparkapp.spark.frames.registry_format",
+    "sparkapp.spark.frames.formats.registry_format",
     "sparkapp.spark.tasks.write_task",
 )
 PLANNERS = (

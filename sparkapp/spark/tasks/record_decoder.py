@@ -17,6 +17,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
 from sparkapp.source import record_tally
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
+from sparkapp.spark.frames.formats.registry_format import decoded_side
 from sparkapp.spark.frames.record_policy import (
     attempt_key,
     counts_records,
@@ -25,7 +26,6 @@ from sparkapp.spark.frames.record_policy import (
     fallible_sides,
     framed_side,
 )
-from sparkapp.spark.frames.registry_format import decoded_side
 
 _ANY_BYTES = pc.CastOptions(pa.string(), allow_invalid_utf8=True)
 _cast: Any = pc.cast

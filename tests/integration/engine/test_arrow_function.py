@@ -136,7 +136,7 @@ def test_a_function_that_drops_and_multiplies_is_exactly_once_over_a_crash(
     assert sorted(visibility.numbers(broker, sink)) == sorted([n for n in range(5000) if n % 3] * 2)
 
 
-def test_a_function_that_raises_names_line_and_offset_in_both_engines(
+def test_a_function_that_raises_names_record_and_line_in_both_engines(
     local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
 ) -> None:
     arrow = ArrowTransform(function="arrows:parsed")
@@ -144,7 +144,8 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
     source, sink = job.spec.source.topics[0], job.spec.sink.topic
     produce(broker, source, 0, 10)
     producer = Producer({"bootstrap.servers": broker})
-    producer.produce(source, key="k", value="ten")
+    for value in ("ten", *range(11, 20)):
+        producer.produce(source, key="k", value=str(value))
     assert producer.flush(30) == 0
     for engine in (Engine.CONTINUOUS, Engine.MICRO_BATCH):
         job.spec = replace(job.spec, engine=engine)
@@ -154,8 +155,8 @@ def test_a_function_that_raises_names_line_and_offset_in_both_engines(
         assert termination is not None
         assert (termination.reason, termination.fatal) == ("TransformFailed", False), termination
         assert termination.message == (
-            "ValueError: invalid literal for int() with base 10: 'ten' (arrows.py:16 in number_of),"
-            f" while it read {source}-0 offset 10"
+            f"topic {source}, partition 0, offset 10, key b'k': ValueError: invalid literal for int() with base 10:"
+            " 'ten' (arrows.py:16 in number_of)"
         )
         assert "return int(text)" in termination.log
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []

@@ -199,7 +199,7 @@ def test_a_function_that_always_fails_ends_the_attempt(
     termination = job.termination()
     assert termination is not None
     assert termination.reason == "TransformFailed"
-    assert "no such thing" in termination.message
-    assert "while it read" in termination.message
+    assert f"topic {job.spec.source.topics[0]}, partition " in termination.message
+    assert ": ValueError: no such thing (failing.py:2 in fail); it fails for other records, too" in termination.message
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert visibility.numbers(broker, job.spec.sink.topic) == []

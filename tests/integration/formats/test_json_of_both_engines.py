@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
-from sparkapp.spark.frames.json_format import parse_json
+from sparkapp.spark.frames.formats.json_format import parse_json
 from sparkapp.spark.frames.record_policy import error_column
 from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, FRAMED, LIMITS
 from tests.support.jobs.local_job import QUICK_JVM

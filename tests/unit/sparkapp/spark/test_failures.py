@@ -10,6 +10,7 @@ from sparkapp.model.encoding.error_object import encode_error
 from sparkapp.model.errors import (
     KafkaSparkJobError,
     PreCommitFailed,
+    RecordFailed,
     SparkDied,
     SubtaskMissing,
     TransformFailed,
@@ -69,6 +70,8 @@ def test_an_exception_of_the_users_names_their_own_line_and_what_was_read() -> N
     assert 'File "/etc/kafkaspark/code/enrich.py", line 12' in error.detail
     splits = [KafkaPartitionSplit(TopicPartition("a", n), 5, stop) for n, stop in ((0, 6), (1, 5), (2, 15))]
     assert while_reading(error, splits).message.endswith("while it read a-0 offset 5, a-2 offsets 5 to 14")
+    named = RecordFailed("topic a, partition 0, offset 7: ValueError: bad")
+    assert while_reading(original_error(encode_error(named)), splits).message == named.message
     # Ours is the cause where both are there: a record that does not parse, for instance.
     assert type(original_error(_SPARK_TEXT + _USERS)) is PreCommitFailed
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
-from sparkapp.model.errors import TransformError
+from sparkapp.model.errors import RecordFailed, TransformError
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, map_in_arrow
@@ -197,7 +197,9 @@ def test_a_factory_is_called_once_and_again_after_a_failure() -> None:
     assert len(list(made.map([batch(b"a"), batch(b"b")]))) == 2
     assert len(list(made.map([batch(b"c")]))) == 1
     assert log() == ["opened"]
-    with pytest.raises(ValueError, match="bad key"):
+    with pytest.raises(
+        RecordFailed, match=r"offset 0, key b'bad': ValueError: bad key \(own_batches.py:55 in __call__\)"
+    ):
         list(made.map([batch(b"bad")]))
     made.close()
     made.close()
@@ -222,7 +224,7 @@ def test_a_stage_of_a_micro_batch_fills_columns_and_closes_its_functions() -> No
     (result,) = map_in_arrow(ArrowTransform(function="own_batches:same"), ROUTED, iter([batch(b"a")]))
     assert result == batch(b"a").select(RESULT_SCHEMA.names)
     model = ArrowTransform(factory="own_batches:Model")
-    with pytest.raises(ValueError, match="bad key"):
+    with pytest.raises(RecordFailed, match="offset 0, key b'bad': ValueError: bad key"):
         list(map_in_arrow(model, SINK, iter([batch(b"a"), batch(b"bad")])))
     assert log() == ["opened", "closed"]
     with pytest.raises(TransformError, match="column 'value' has type int64, not binary or string"):

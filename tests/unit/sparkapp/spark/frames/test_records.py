@@ -13,7 +13,7 @@ from sparkapp.model.job.record_format import TRAITS, Format
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Job
 from sparkapp.source.formats.reader_schema import decoder_of
-from sparkapp.spark.frames import registry_format
+from sparkapp.spark.frames.formats import registry_format
 from sparkapp.spark.frames.record_policy import error_column
 from sparkapp.spark.frames.records import DECODERS
 from tests.support.jobs.plain_job import plain_spec
