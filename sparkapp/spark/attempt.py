@@ -43,7 +43,7 @@ from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.frames.record_policy import counts_records
-from sparkapp.spark.frames.transform import Function
+from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.announcements import Announcements
@@ -67,7 +67,6 @@ class Attempt:
     :param watchdog: ends the attempt if it makes no progress.
     :param session: the Spark session that comes up.
     :param folder: of Spark's query log.
-    :param function: the user's transform; None for SQL or no transform.
     :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
     :param consumer: configuration of the job's consumers.
     :param group_offsets: commits the group's offsets after checkpoints.
@@ -80,7 +79,6 @@ class Attempt:
     watchdog: Watchdog
     session: Future[Spark]
     folder: Path
-    function: Function | None
     claim: Claim
     control: KafkaTransactionControl
     consumer: Mapping[str, str]
@@ -127,6 +125,8 @@ class Attempt:
         # From now on the JVM is called, which may be frozen.
         self.watchdog.enter("the start of Spark", START_SECONDS)
         spark = self.session.result()
+        self.watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        function = import_function(self.job.spec.transform)
         if chosen is Chosen.CONTINUOUS:
             return ContinuousEngine(
                 self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
@@ -136,7 +136,7 @@ class Attempt:
         assert isinstance(self.coordinator, CheckpointCoordinator), "a rule of the job"
         return MicroBatchEngine(
             self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
-            function=self.function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
+            function=function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
             completed=self._completed,
         )  # fmt: skip
 

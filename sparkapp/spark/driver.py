@@ -129,11 +129,11 @@ class Driver:
         :returns: None if the standby was stopped before its activation.
         """
         session = self._session(stack)
-        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
         import_pandas(self._job.spec)
-        import_function(self._job.spec.transform)
         self._watchdog.enter("the start of Spark", START_SECONDS)
         spark = session.result()
+        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        import_function(self._job.spec.transform)
         # The operator limits the time of a standby that is not prepared.
         self._watchdog.enter("the wait for the activation", math.inf)
         tasks = self._job.spec.parallelism

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,13 +16,31 @@ from sparkapp.model.errors import KafkaSparkJobError, TransformError
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, import_arrow, map_in_arrow
-from sparkapp.spark.frames.user_code import imported, last_line
+from sparkapp.spark.frames.user_code import imported, last_line, needs_session, without_session
+
+LOG = logging.getLogger(__name__)
 
 Function = Callable[[DataFrame], DataFrame]
 
 
+def check_code(transform: Transform) -> None:
+    """Imports the code before Spark starts, so that code that does not import fails within seconds.
+
+    A module that uses Spark while it is imported, as ``@udf("string")`` does, is left to :func:`import_function`.
+
+    :raises TransformError: see :func:`sparkapp.spark.frames.user_code.imported`.
+    """
+    try:
+        with without_session():
+            import_function(transform)
+    except TransformError as error:
+        if not needs_session(error.__cause__):
+            raise
+        LOG.info("the module of spec.transform uses Spark while it is imported, and is imported when Spark runs")
+
+
 def import_function(transform: Transform) -> Function | None:
-    """Imports the function that the spec names; called by the driver before Spark starts.
+    """Imports the function that the spec names; called by the driver when Spark has a session.
 
     :returns: ``transform.python.function``; None without it. An Arrow function runs in tasks, which import it.
     :raises TransformError: see :func:`sparkapp.spark.frames.user_code.imported`.

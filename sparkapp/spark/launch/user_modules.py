@@ -33,6 +33,16 @@ def find_user_modules() -> None:
         sys.path.append(directory)
 
 
+def allow_decorators() -> None:
+    """Has a module with ``@udf("string")`` import in a worker, which has no JVM to read the type.
+
+    Called by the worker daemon, whose workers inherit it. A worker plans nothing, so nobody reads the type there.
+    """
+    from pyspark.sql.udf import UserDefinedFunction
+
+    setattr(UserDefinedFunction, "returnType", property(lambda function: function._returnType))  # noqa: B010
+
+
 def check_user_modules() -> None:
     """Called by the driver before it imports any of them. Nothing is checked once they can be found.
 

@@ -12,11 +12,12 @@ from pyspark.daemon import manager
 from sparkapp.model.encoding.error_object import add_objects_to_tracebacks
 from sparkapp.model.encoding.json_log import log_as_json
 from sparkapp.spark.launch.preload import preload_workers
-from sparkapp.spark.launch.user_modules import find_user_modules
+from sparkapp.spark.launch.user_modules import allow_decorators, find_user_modules
 
 if __name__ == "__main__":
     log_as_json("WARNING")
     add_objects_to_tracebacks()
     preload_workers()
     find_user_modules()
+    allow_decorators()
     manager()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound, TransformError
 from sparkapp.model.job.sections.transform import Transform
-from sparkapp.spark.frames.transform import import_function
+from sparkapp.spark.frames.transform import check_code
 
 
 def with_code_error(error: TopicNotFound, transform: Transform) -> KafkaSparkJobError:
@@ -14,7 +14,7 @@ def with_code_error(error: TopicNotFound, transform: Transform) -> KafkaSparkJob
     learn that the code does not work. The error of both is fatal, because no restart corrects code.
     """
     try:
-        import_function(transform)
+        check_code(transform)
     except TransformError as code:
         return TransformError(f"{code.message}; and {error.message}", remedy=f"{error.remedy}; {code.remedy}")
     return error

@@ -33,7 +33,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt
-from sparkapp.spark.frames.transform import import_function
+from sparkapp.spark.frames.transform import check_code
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import checks
@@ -98,7 +98,7 @@ class Wiring:
         cluster = self._checked_cluster(config)
         job = self._job = checks.with_record_limits(with_reader_schemas(self._job), cluster)
         self._enter_import()
-        function = import_function(job.spec.transform)
+        check_code(job.spec.transform)
         LOG.info("checked brokers and code")
         session = start_session()
         self._serve_metrics()
@@ -130,7 +130,7 @@ class Wiring:
         self._watch_credentials(security)
         return Attempt(
             job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
-            session=session, folder=folder, function=function, claim=self._claim, control=control,
+            session=session, folder=folder, claim=self._claim, control=control,
             consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
             group_offsets=group_offsets, retainer=started.retainer, reporter=self._reporter,
             progress=self._progress, announcements=announcements,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
@@ -81,3 +82,73 @@ def each(batches):
 def in_workers(source):
     return source.select("key", "value").mapInArrow(each, "key BINARY, value BINARY")
 """
+
+
+_DECORATED = """
+import pandas as pd
+from pyspark.sql.functions import pandas_udf, udf
+
+
+def same(text):  # a worker imports this module for it
+    return text
+
+
+@udf("string")
+def first(text):
+    return same(text)
+
+
+@pandas_udf("string")
+def second(texts: pd.Series) -> pd.Series:
+    return texts.map(same)
+
+
+def enrich(source):
+    return source.select("key", second(first(source.value.cast("string"))).alias("value"))
+"""
+_DECORATED_ARROW = """
+from pyspark.sql.functions import udf
+
+
+@udf("string")
+def unused(text):
+    return text
+
+
+def enrich(batch):
+    return batch
+"""
+_WITH_SESSION = """
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+spark = SparkSession.builder.getOrCreate()
+TEXT = f.col("value").cast("string")
+
+
+def enrich(source):
+    assert spark.conf.get("spark.app.name").startswith("test.")
+    return source.select("key", TEXT.alias("value"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "module"),
+    [
+        (Engine.MICRO_BATCH, _DECORATED),
+        (Engine.CONTINUOUS, _DECORATED_ARROW),
+        (Engine.MICRO_BATCH, _WITH_SESSION),
+    ],
+    ids=["decorators", "decorators of the continuous engine", "session"],
+)
+def test_a_module_may_use_spark_at_module_level(
+    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path, engine: Engine, module: str
+) -> None:
+    (tmp_path / "uses_spark.py").write_text(module)
+    job = local_job(transform=transform(engine, "uses_spark"), engine=engine, code=tmp_path)
+    produce(broker, job.spec.source.topics[0], 0, 100)
+    job.start(alone=True)
+    job.await_records_in(100)
+    assert job.drain() == 0, job.log()
+    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(100))
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
