@@ -173,7 +173,10 @@ class Attempt:
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
             if isinstance(error, RecordRefused):
                 raise with_source(error, partial(open_consumer, self.consumer)) from error
-            raise
+            named = engine.with_record(error) if isinstance(error, TransformFailed) else error
+            if named is error:
+                raise
+            raise named from error
 
     def _end(self, engine: Engine) -> None:
         """The group's offsets and the document of an orderly stop."""

@@ -13,6 +13,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import decode_error, encode_error
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, RecordRefused, SparkDied, TransformFailed
 from sparkapp.source.refused_record import ranges_of
+from sparkapp.spark.frames.failing_record import printable
 from sparkapp.spark.frames.user_frames import user_error
 
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
@@ -79,7 +80,7 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
             return kind(match.group()[:_SHOWN])
     theirs = user_error(text)
     if theirs is not None:
-        return TransformFailed(f"{theirs.raised[:_SHOWN]} ({theirs.frame})", detail=theirs.traceback)
+        return TransformFailed(f"{printable(theirs.raised, _SHOWN)} ({theirs.frame})", detail=theirs.traceback)
     match = _DATA_ERROR.search(text)
     if match:
         return TransformFailed(match.group()[:_SHOWN])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.reporting.liveness import StreamLiveness
@@ -48,4 +49,11 @@ class Engine(Protocol):
 
     def await_end(self) -> None:
         """Blocks until the engine has drained or finished. :raises KafkaSparkJobError: why it failed."""
+        ...
+
+    def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
+        """An error of :meth:`await_end` that is about a record with the record, where the engine can find it.
+
+        Called when the attempt has no open transaction any more. It may take a minute.
+        """
         ...

@@ -55,23 +55,28 @@ def named_failure(error: Exception, batch: pa.RecordBatch, function: Function) -
         first, count, error = start, size, raised
     last = batch.num_rows - 1
     fails_again = first < last and not deadline.expired and _raised(function, batch.slice(last)) is not None
-    text = f"{position_text(batch.slice(first, 1))}: {raised_text(error)}"
+    text = f"{position_in(batch, first)}: {raised_text(error)}"
     text += "; it fails for other records, too" if fails_again else ""
     return RecordFailed(text, detail=_traceback_of(error))
 
 
-def position_text(record: pa.RecordBatch) -> str:
-    """Topic, partition, offset and key of a single record, as messages name them. The key is Python's text, and cut."""
-    topic, partition, offset = (record.column(name)[0].as_py() for name in ("topic", "partition", "offset"))
+def position_text(topic: str, partition: int, offset: int, key: object) -> str:
+    """The position of a record as messages name it. The key is Python's text, and cut."""
     text = f"topic {topic}, partition {partition}, offset {offset}"
-    try:
-        key = record.column("key")[0].as_py()
-    except (ValueError, OverflowError):  # a field of it is a time that Python does not have
-        return text
     if key is None:
         return text
     kept = key[:_KEY_SHOWN] if isinstance(key, str | bytes) else key
     return f"{text}, key {printable(repr(kept), 4 * _KEY_SHOWN)}" + ("…" if kept != key else "")
+
+
+def position_in(batch: pa.RecordBatch, row: int) -> str:
+    """:func:`position_text` of a row of a batch."""
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    try:
+        key = batch.column("key")[row].as_py()
+    except (ValueError, OverflowError):  # a field of it is a time that Python does not have
+        key = None
+    return position_text(topic, partition, offset, key)
 
 
 def raised_text(error: BaseException) -> str:

@@ -1,15 +1,18 @@
-"""Spark's streaming source: its offsets are the planner's plan numbers, its partitions are subtasks."""
+"""Spark's source: as a stream its offsets are the planner's plan numbers, as a table its options have fixed offsets."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.spark.tasks.planner_socket import PlannerClient, SubtaskSplits
+from sparkapp.spark.tasks.work import splits_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +29,8 @@ SOURCE_DDL = (
 class KafkaSparkDataSource(DataSource):
     """``spark.readStream.format("kafkaspark")``; used by the engine's query.
 
-    Options: ``job`` (the job's JSON) and ``planner`` (socket path). Spark prints them in plans, so none is a secret.
+    Options: ``job`` (the job's JSON), for a stream ``planner`` (socket path), for a table ``splits`` (JSON) and
+    ``columns``. Spark prints them in plans, so none is a secret.
     """
 
     @classmethod
@@ -41,6 +45,11 @@ class KafkaSparkDataSource(DataSource):
     def streamReader(self, schema: StructType) -> KafkaSparkStreamReader:
         """The reader of a query; Spark pickles it to its reader process and to the executors."""
         return KafkaSparkStreamReader(self.options["job"], PlannerClient(self.options["planner"]))
+
+    def reader(self, schema: StructType) -> KafkaSparkReader:
+        """The reader of a table, which the search for a failing record reads."""
+        columns = frozenset(self.options["columns"].split(","))
+        return KafkaSparkReader(self.options["job"], splits_of(json.loads(self.options["splits"])), columns)
 
 
 class SubtaskPartition(InputPartition):
@@ -78,19 +87,43 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Reads the subtask's splits with the worker's open consumer."""
-        from sparkapp.spark.frames.record_policy import attempt_key
-        from sparkapp.spark.tasks import client_totals
-        from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, job_of
-
-        job = job_of(self._job)
-        try:
-            yield from consumer_for(job).read(partition.work.splits, columns=partition.columns)
-            client_totals.publish(attempt_key(job))
-        except BaseException:
-            # Also when Spark stops reading early: the consumer has prefetched records of the old splits.
-            drop_consumer(job)
-            raise
+        return _read(self._job, partition)
 
     def stop(self) -> None:
         """Closes the connection to the planner, at the query's end."""
         self._planner.close()
+
+
+class KafkaSparkReader(DataSourceReader):
+    """Reads fixed splits once. Spark pickles it to the executors."""
+
+    def __init__(self, job: str, splits: Sequence[KafkaPartitionSplit], columns: frozenset[str]) -> None:
+        self._job = job
+        self._splits = splits
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A Spark partition for each split."""
+        return [
+            SubtaskPartition(SubtaskSplits(number, (split,)), self._columns)
+            for number, split in enumerate(self._splits)
+        ]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Reads a split with the worker's open consumer."""
+        return _read(self._job, partition)
+
+
+def _read(job_text: str, partition: Any) -> Iterator[pa.RecordBatch]:
+    from sparkapp.spark.frames.record_policy import attempt_key
+    from sparkapp.spark.tasks import client_totals
+    from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, job_of
+
+    job = job_of(job_text)
+    try:
+        yield from consumer_for(job).read(partition.work.splits, columns=partition.columns)
+        client_totals.publish(attempt_key(job))
+    except BaseException:
+        # Also when Spark stops reading early: the consumer has prefetched records of the old splits.
+        drop_consumer(job)
+        raise

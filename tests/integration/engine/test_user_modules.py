@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
@@ -142,7 +141,7 @@ def enrich(source):
     ids=["decorators", "decorators of the continuous engine", "session"],
 )
 def test_a_module_may_use_spark_at_module_level(
-    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path, engine: Engine, module: str
+    local_job: LocalJobs, broker: str, tmp_path: Path, engine: Engine, module: str
 ) -> None:
     (tmp_path / "uses_spark.py").write_text(module)
     job = local_job(transform=transform(engine, "uses_spark"), engine=engine, code=tmp_path)
@@ -151,4 +150,3 @@ def test_a_module_may_use_spark_at_module_level(
     job.await_records_in(100)
     assert job.drain() == 0, job.log()
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(100))
-    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []

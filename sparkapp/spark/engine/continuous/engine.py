@@ -11,7 +11,7 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
 from sparkapp.sink.producers.lost_producers import LOST_SECONDS, Fence, LostProducers
@@ -139,6 +139,10 @@ class ContinuousEngine:
             self._server.close()
             if not self._subtasks.ended:
                 self._subtasks.cancel()
+
+    def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
+        """The subtask has named the record."""
+        return error
 
     def _run(self) -> None:
         while self._pace.step(draining=self._draining.is_set()):

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -80,6 +80,11 @@ class CheckpointRunner:
         """Topics of which a record that does not parse is among the counts."""
         self.late_rows = 0
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the transform keeps state, as far as the plan of a batch has said."""
+        return bool(self._keeps_state)
+
     def run_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Completes the checkpoint of a batch; nothing after the stop.
 
@@ -97,7 +102,10 @@ class CheckpointRunner:
                 # overflows its stack, and the query ends without a reason. So a short error is raised instead.
                 LOG.exception("checkpoint %d failed", checkpoint_id)
                 ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
-                self._stream.fail(while_reading(ours, self._planner.splits))
+                # The engine adds the record or the range to an error of the transform.
+                self._stream.fail(
+                    ours if isinstance(ours, TransformFailed) else while_reading(ours, self._planner.splits)
+                )
                 msg = f"checkpoint {checkpoint_id} failed"
                 raise RuntimeError(msg) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -11,16 +12,17 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import OffsetsWentBackwards
+from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards, RecordFailed, TransformFailed
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.micro_batch.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
-from sparkapp.spark.engine.micro_batch.query import RunningQuery, start_query
+from sparkapp.spark.engine.micro_batch.query import RunningQuery, key_at, run_over, start_query
+from sparkapp.spark.engine.micro_batch.record_search import RecordSearch
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
-from sparkapp.spark.failures import original_error
+from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.state.query_log import restored_engine
@@ -133,6 +135,25 @@ class MicroBatchEngine:
             return
         failure = self._stream.failure or original_error(query.exception())
         raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
+
+    def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
+        """The error of the last checkpoint with the record that it is about; called once the query has ended.
+
+        Not where the transform keeps state: its error may be about records of earlier checkpoints.
+        """
+        if not isinstance(error, TransformFailed) or isinstance(error, RecordFailed):
+            return error
+        splits = self._planner.splits
+        if self._runner.keeps_state:
+            return while_reading(error, splits)
+        search = RecordSearch(
+            run=partial(
+                run_over, self._job, spark=self._spark, function=self._function, columns=self._planner.columns
+            ),
+            key_of=partial(key_at, self._job, spark=self._spark),
+            cancel=self._spark.sparkContext.cancelAllJobs, wanted=lambda: not self._stream.draining,
+        )  # fmt: skip
+        return search.with_record(error, splits)
 
     def _is_over(self) -> bool:
         return self._stream.draining or self._running is None or not self._running.query.isActive

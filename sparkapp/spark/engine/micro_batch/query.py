@@ -1,10 +1,11 @@
-"""Plans the transform and starts Spark's streaming query."""
+"""Plans the transform: as Spark's streaming query, and as a batch over fixed offsets."""
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
@@ -24,6 +26,7 @@ from sparkapp.spark.state import query_log
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.tasks.planner_socket import PlannerServer
+from sparkapp.spark.tasks.work import split_rows
 
 LOG = logging.getLogger(__name__)
 
@@ -74,3 +77,32 @@ def start_query(
     writer = writer.foreachBatch(run_batch).option("checkpointLocation", folder.as_uri())
     with refused_by_streaming():
         return RunningQuery(writer.queryName(name).start(), server)
+
+
+def run_over(
+    job: Job,
+    splits: Sequence[KafkaPartitionSplit],
+    *,
+    spark: SparkSession,
+    function: Function | None,
+    columns: Collection[str],
+) -> None:
+    """Runs the transform over fixed splits as a batch, and drops its rows; for the search for a failing record.
+
+    :param columns: of the source that the transform uses.
+    :raises KafkaSparkJobError: and exceptions of Spark: those of plan and tasks.
+    """
+    records = decode_records(_table(job, splits, spark, columns), job, lambda: None)
+    result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
+    result.write.format("noop").mode("overwrite").save()
+
+
+def key_at(job: Job, split: KafkaPartitionSplit, *, spark: SparkSession) -> bytes | None:
+    """The key of the only record of a split; None without a key."""
+    rows = _table(job, [split], spark, ["key"]).select("key").collect()
+    return None if not rows or rows[0].key is None else bytes(rows[0].key)
+
+
+def _table(job: Job, splits: Sequence[KafkaPartitionSplit], spark: SparkSession, columns: Collection[str]) -> DataFrame:
+    options = {"job": encode_job(job), "splits": json.dumps(split_rows(splits)), "columns": ",".join(columns)}
+    return spark.read.format(FORMAT).options(**options).load()

@@ -11,7 +11,7 @@ import pytest
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, TransformError, TransformFailed
 from sparkapp.spark.frames import failing_record
-from sparkapp.spark.frames.failing_record import named_failure, position_text
+from sparkapp.spark.frames.failing_record import named_failure, position_in
 
 _USERS: dict[str, Any] = {}
 exec(compile("def number_of(value):\n    return int(value)\n", "/code/risky.py", "exec"), _USERS)
@@ -146,4 +146,4 @@ def test_a_text_of_somebody_else_is_one_line_and_short() -> None:
     ids=["null", "bytes", "text", "struct", "long", "no time"],
 )
 def test_a_key_is_escaped_and_cut(key: Any, kind: pa.DataType, shown: str) -> None:
-    assert position_text(batch([b"1"], key=key, kind=kind)) == f"topic in, partition 3, offset 7{shown}"
+    assert position_in(batch([b"1"], key=key, kind=kind), 0) == f"topic in, partition 3, offset 7{shown}"
