@@ -82,13 +82,14 @@ class DriverEvent(ExplainedReason):
     PARTITIONS_REVOKED = "PartitionsRevoked", "The job has given partitions back to its consumer group."
     RECORDS_DEAD_LETTERED = (
         "RecordsDeadLettered",
-        "The first record of an attempt that does not parse, or all records of the job, a topic or a schema since.",
-        "Correct `spec.source.format`, or the program that writes the records.",
+        "The first record of an attempt that does not parse, or that the transform fails for under `onTransformError`."
+        " Since then all or many records of the job, a topic or a schema.",
+        "Correct `spec.source.format`, `spec.transform`, or the program that writes the records.",
     )
     RECORDS_SKIPPED = (
         "RecordsSkipped",
-        "As `RecordsDeadLettered`, under `onRecordError: Skip`.",
-        "Correct `spec.source.format`, or the program that writes the records.",
+        "As `RecordsDeadLettered`, without a dead letter topic.",
+        "Correct `spec.source.format`, `spec.transform`, or the program that writes the records.",
     )
     RESTORE_IGNORED = (
         "RestoreIgnored",

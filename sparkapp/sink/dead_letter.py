@@ -1,7 +1,7 @@
 """A dead letter: the source record as it was, with headers that name its error and its source position.
 
 The headers are Kafka Connect's (``__connect.errors.topic``, ``.partition``, ``.offset``, ``.stage``,
-``.exception.message``) under a prefix of our own; values are text in UTF-8, as there.
+``.exception.class.name``, ``.exception.message``) under a prefix of our own; values are text in UTF-8, as there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from sparkapp.dataplane.interface import SOURCE_SCHEMA
 HEADER_PREFIX = "kafkaspark.error."
 MAX_MESSAGE = 1000
 """Characters of an error text."""
-_CAUSES = 7
-"""Headers that :func:`dead_letters` adds, behind the record's own."""
 _OVERHEAD = 150
 """Bytes of a record batch with one record, without key, value and headers, at most."""
 _FIELD = 10
@@ -29,21 +27,26 @@ older than the retention would be deleted unread. The record's timestamp is amon
 
 RAW_KEY, RAW_VALUE, STAGE, ERROR = "_raw_key", "_raw_value", "_error_stage", "_error"
 """Columns of the rows that :func:`dead_letters` takes, next to the source's other columns."""
+KIND, PLACE = "_error_kind", "_error_place"
+"""Two more columns where the user's function has failed: the class of the exception, and the user's line."""
+TRANSFORM = "transform"
+"""A :data:`STAGE`; the others are ``key`` and ``value``."""
 _POSITION = ["topic", "partition", "offset", "timestamp", STAGE, ERROR]
+_FIRST = f"{HEADER_PREFIX}topic"
+"""The first header that :func:`dead_letters` adds."""
 
 
 def dead_letters(rows: pa.RecordBatch, *, job: str) -> pa.RecordBatch:
-    """Letters for rows that did not parse, in order.
+    """Letters for rows that failed, in order.
 
-    :param rows: raw key and value, ``headers``, ``topic``, ``partition``, ``offset``, ``timestamp``, and the side that
-        failed (``key`` or ``value``) with its error text.
+    :param rows: raw key and value, ``headers``, ``topic``, ``partition``, ``offset``, ``timestamp``, and the stage that
+        failed with its error text.
     :param job: ``namespace.name``.
     """
+    told = [*_POSITION, *(name for name in (KIND, PLACE) if name in rows.schema.names)]
     # As a number: a time may be outside the years of a ``datetime``.
     millis = rows.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
-    positions = (
-        rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", millis).select(_POSITION).to_pylist()
-    )
+    positions = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", millis).select(told).to_pylist()
     headers = [
         [*(previous or ()), *_cause(job, position)]
         for previous, position in zip(rows.column("headers").to_pylist(), positions, strict=True)
@@ -75,7 +78,8 @@ def _cut(letter: dict[str, Any], limit: int) -> dict[str, Any]:
     key, value, headers = letter["key"], letter["value"], [header for header in letter["headers"] or () if header]
     if _size(key, value, headers) <= limit:
         return letter
-    previous, cause = headers[:-_CAUSES], headers[-_CAUSES:]
+    own = max((place for place, header in enumerate(headers) if header["key"] == _FIRST), default=0)
+    previous, cause = headers[:own], headers[own:]
     parts = {"value": len(value or b""), "key": len(key or b""), "headers": _size(None, None, previous) - _OVERHEAD}
     sizes = [_header(f"{part}.size", str(size)) for part, size in parts.items()]
     told = [*cause, *sizes, _header("truncated", ",".join(parts))]
@@ -110,13 +114,16 @@ def _header(name: str, text: str) -> dict[str, Any]:
 
 def _cause(job: str, position: Mapping[str, Any]) -> list[dict[str, Any]]:
     millis: int | None = position["timestamp"]
+    stage = position[STAGE]
     texts = {
         "topic": position["topic"],
         "partition": str(position["partition"]),
         "offset": str(position["offset"]),
         "timestamp": "" if millis is None else str(millis),
         "job.name": job,
-        "stage": f"{position[STAGE].upper()}_DECODER",
+        "stage": stage.upper() if stage == TRANSFORM else f"{stage.upper()}_DECODER",
         "exception.message": position[ERROR][:MAX_MESSAGE],
     }
+    if KIND in position:
+        texts |= {"exception.class.name": position[KIND][:MAX_MESSAGE], "exception.location": position[PLACE]}
     return [_header(name, text) for name, text in texts.items()]

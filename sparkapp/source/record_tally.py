@@ -1,4 +1,4 @@
-"""Counts records that parse and records that do not, by topic and schema: is a record bad, or the whole topic?
+"""Counts records that parse or are transformed, and records that are not, by topic and schema: is the topic bad?
 
 Workers add their counts to the totals of their process, which reach the driver with those of the Kafka clients. A total
 is named by a kind of group, the group, and what it counts.
@@ -16,6 +16,8 @@ MAX_GROUPS = 100
 """Schemas or topics that a process counts apart. Records can name any number of schema ids."""
 MAX_ERROR = 300
 TOPIC, SCHEMA = "topic", "schema"
+TRANSFORM = "transform"
+"""The kind of the groups of topics whose records the user's function takes or does not take."""
 _PARSED, _BAD, _EXAMPLE = "parsed", "bad", "example"
 _SEPARATOR = "\0"
 """No topic has it."""
@@ -52,15 +54,24 @@ _known: set[Group] = set()
 _shown: set[Group] = set()
 
 
-def note(positions: pa.RecordBatch, error: Any, add: Add, *, framed: Any | None, by_topic: bool = True) -> None:
-    """Adds a batch to the totals of this process; called by decoders in workers.
+def note(
+    positions: pa.RecordBatch,
+    error: Any,
+    add: Add,
+    *,
+    framed: Any | None,
+    by_topic: bool = True,
+    topics_as: str = TOPIC,
+) -> None:
+    """Adds a batch to the totals of this process; called in workers by decoders, and by what calls the function.
 
     :param positions: columns ``topic``, ``partition`` and ``offset``.
     :param error: the error text of each record, or null.
     :param framed: raw values, if their format has the frame of a registry.
     :param by_topic: whether the groups of topics are counted, too.
+    :param topics_as: the kind of the groups of topics.
     """
-    keys = {TOPIC: positions.column("topic").cast(pa.binary())} if by_topic else {}
+    keys = {topics_as: positions.column("topic").cast(pa.binary())} if by_topic else {}
     if framed is not None:
         has_frame = _call("equal", [_call("binary_slice", [framed], pc.SliceOptions(0, 1)), b"\0"])
         ids = _call("binary_slice", [framed], pc.SliceOptions(1, 5))
@@ -79,7 +90,7 @@ def tallies(workers: Mapping[str, Mapping[str, int]]) -> dict[Group, Tally]:
     for totals in list(workers.values()):
         for name, count in totals.items():
             kind, _, rest = name.partition(_SEPARATOR)
-            if kind not in {TOPIC, SCHEMA}:
+            if kind not in {TOPIC, SCHEMA, TRANSFORM}:
                 continue
             group_name, what, *example = rest.split(_SEPARATOR)
             group = Group(kind, group_name)

@@ -42,7 +42,7 @@ from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import Engine
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
-from sparkapp.spark.frames.record_policy import counts_records
+from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
@@ -214,7 +214,7 @@ class Attempt:
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)
-        if self._engine is not None and counts_records(self.job.spec):
+        if self._engine is not None and judges_records(self.job.spec):
             finding = self._dropped.judge(tallies(self._engine.clients))
             self.reporter.update(records_judged=self._dropped.judged, records_dropped=finding)
             self.announcements.records_dropped(finding)

@@ -13,7 +13,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.error_object import decode_error, encode_error
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, RecordRefused, SparkDied, TransformFailed
 from sparkapp.source.refused_record import ranges_of
-from sparkapp.spark.frames.failing_record import printable
+from sparkapp.spark.frames.failed.failing_record import printable
 from sparkapp.spark.frames.user_frames import user_error
 
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (

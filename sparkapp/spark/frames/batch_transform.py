@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,8 @@ from sparkapp.model.errors import TransformError
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.model.job.spec import JobSpec
-from sparkapp.spark.frames.failing_record import named_failure
+from sparkapp.spark.frames.failed.failed_records import FailedRecords
+from sparkapp.spark.frames.failed.failing_record import named_failure
 from sparkapp.spark.frames.user_code import imported
 
 LOG = logging.getLogger(__name__)
@@ -60,11 +61,13 @@ class BatchTransform:
 
     Made for a task, and used by its thread. The continuous engine keeps it until the subtask ends.
 
+    :param failed: takes the records for which the function raises; None where they fail the task.
     :ivar source_columns: that the records need; the others may be null.
     """
 
-    def __init__(self, arrow: ArrowTransform, sink: Sink) -> None:
+    def __init__(self, arrow: ArrowTransform, sink: Sink, failed: FailedRecords | None = None) -> None:
         self._arrow = arrow
+        self._failed = failed
         self._required = ("value", *_routing_columns(sink))
         self._columns = (*SINK_COLUMNS, *_routing_columns(sink))
         self.source_columns = ALL_COLUMNS if arrow.name else frozenset(self._columns)
@@ -96,18 +99,22 @@ class BatchTransform:
         :raises TransformFailed: and Exception: of the function, see :func:`named_failure`.
         """
         self.open()
-        for batch in batches:
-            if self._function is None:
-                yield self._selected(batch)
-                continue
-            function = partial(self._mapped, (BatchContext(watermark()),) if self._wants_context else ())
-            try:
-                yield from function(batch)
-            except Exception as error:
-                named = named_failure(error, batch, function)
-                if named is error:
-                    raise
-                raise named from error
+        with nullcontext() if self._failed is None else self._failed.collecting():
+            for batch in batches:
+                if self._function is None:
+                    yield self._selected(batch)
+                    continue
+                function = partial(self._mapped, (BatchContext(watermark()),) if self._wants_context else ())
+                if self._failed is not None:
+                    yield from self._failed.map(batch, function)
+                    continue
+                try:
+                    yield from function(batch)
+                except Exception as error:
+                    named = named_failure(error, batch, function)
+                    if named is error:
+                        raise
+                    raise named from error
 
     def close(self) -> None:
         """Calls ``close`` of what the factory returned; a later batch calls the factory again.
@@ -183,12 +190,14 @@ def import_arrow(arrow: ArrowTransform) -> Callable[..., Any]:
     return imported(arrow.name, field=f"spec.transform.arrow.{'function' if arrow.function else 'factory'}")
 
 
-def transform_of(spec: JobSpec) -> BatchTransform:
+def transform_of(spec: JobSpec, failed: FailedRecords | None = None) -> BatchTransform:
     """The transform of a subtask; called by the continuous engine's task."""
-    return BatchTransform(spec.transform.arrow, spec.sink)
+    return BatchTransform(spec.transform.arrow, spec.sink, failed)
 
 
-def map_in_arrow(arrow: ArrowTransform, sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def map_in_arrow(
+    arrow: ArrowTransform, sink: Sink, batches: Iterator[pa.RecordBatch], *, failed: FailedRecords | None = None
+) -> Iterator[pa.RecordBatch]:
     """A Python stage of the micro-batch (``DataFrame.mapInArrow``); its columns are those of the source's schema.
 
     Spark wants the columns' types before it sees a batch. So a column that a result lacks is null, as where the sink's
@@ -196,7 +205,7 @@ def map_in_arrow(arrow: ArrowTransform, sink: Sink, batches: Iterator[pa.RecordB
 
     :raises TransformError: see :meth:`BatchTransform.map`; or a column has an unsupported type.
     """
-    with closing(BatchTransform(arrow, sink)) as transform:
+    with closing(BatchTransform(arrow, sink, failed)) as transform:
         for batch in transform.map(batches):
             output = OutputBatch.of(batch)
             yield pa.RecordBatch.from_arrays([_column(output, field) for field in RESULT_SCHEMA], schema=RESULT_SCHEMA)

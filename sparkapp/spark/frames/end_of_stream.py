@@ -24,7 +24,7 @@ from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.dead_letter import RAW_KEY, RAW_VALUE
 from sparkapp.spark.frames.query_plan import observed
-from sparkapp.spark.frames.record_policy import diverts, error_column, fallible_sides
+from sparkapp.spark.frames.record_policy import diverts, error_column, fallible_sides, kept_columns
 
 MARK = "_end_of_stream"
 """Boolean column between the expression and the observation; null for a record that is no end."""
@@ -52,7 +52,8 @@ def end_at_predicate(decoded: DataFrame, spec: JobSpec) -> DataFrame:
     for side in sides:
         decoded = decoded.withColumn(side, f.when(f.col(error_column(side)).isNull(), f.col(side)))
     check_predicate(decoded.select(*SOURCE_SCHEMA.names), predicate)
-    kept = [*SOURCE_SCHEMA.names, *map(error_column, sides), *((RAW_KEY, RAW_VALUE) if diverts(spec) else ())]
+    raw = (RAW_KEY, RAW_VALUE) if diverts(spec) or RAW_KEY in kept_columns(spec) else ()
+    kept = [*SOURCE_SCHEMA.names, *map(error_column, sides), *raw]
     marked = decoded.select(*kept, f.when(f.expr(predicate), f.lit(True)).alias(MARK))
     task: Any = partial(end_partitions, to_arrow_schema(marked.schema, timezone="UTC"))
     place = f.when(f.col(MARK).isNotNull(), f.struct("topic", "partition", "offset"))

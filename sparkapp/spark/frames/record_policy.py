@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,12 +21,21 @@ from pyspark.sql.types import StructType
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.encoding.error_object import MARK, MAX_MESSAGE
 from sparkapp.model.errors import ConfigurationError, RecordError
+from sparkapp.model.job.client.record_limits import letter_limit
+from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.source.record_tally import Example, Tally
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.frames.query_plan import observed
+
+
+class LetterWriter(Protocol):
+    """Part of :class:`sparkapp.sink.writer.KafkaWriter`."""
+
+    def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str, limit: int) -> None: ...
+
 
 _OBSERVATION = "kafkaspark"
 _PARSED, _BAD, _EXAMPLE = "parsed", "bad", "example"
@@ -47,6 +57,23 @@ def fallible_sides(spec: JobSpec) -> tuple[str, ...]:
 def diverts(spec: JobSpec) -> bool:
     """Whether the frame has a stage that diverts rows, so that each write task has dead letters to write."""
     return spec.record_errors.policy is OnRecordError.DEAD_LETTER and bool(fallible_sides(spec))
+
+
+def catches(spec: JobSpec) -> bool:
+    """Whether a record for which the user's function raises is left out, by ``onTransformError``."""
+    return spec.record_errors.transform_policy is not OnRecordError.FAIL
+
+
+def judges_records(spec: JobSpec) -> bool:
+    """Whether records are dropped for any reason, so that it matters how many of them there are."""
+    return counts_records(spec) or catches(spec)
+
+
+def kept_columns(spec: JobSpec) -> list[str]:
+    """The columns behind the decoders: the source's, and the raw sides if a record may be a letter of the transform."""
+    is_decoded = any(chosen is not Format.RAW for chosen in (spec.source.key_format, spec.source.value_format))
+    keeps = is_decoded and spec.record_errors.transform_policy is OnRecordError.DEAD_LETTER
+    return [*SOURCE_SCHEMA.names, *((RAW_KEY, RAW_VALUE) if keeps else ())]
 
 
 def counts_records(spec: JobSpec) -> bool:
@@ -75,7 +102,7 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
 
     :param decoded: a frame of :func:`with_raw_columns` after its decoders.
     """
-    names, sides = SOURCE_SCHEMA.names, fallible_sides(job.spec)
+    names, sides = kept_columns(job.spec), fallible_sides(job.spec)
     if not sides:
         return decoded.select(*names)
     errors = [f.col(error_column(side)) for side in sides]
@@ -89,19 +116,22 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
     if policy is OnRecordError.SKIP:
         return decoded.filter(error.isNull()).select(*names)
     stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
-    marked = decoded.select(*names, RAW_KEY, RAW_VALUE, stage.alias(STAGE), error.alias(ERROR))
+    marked = decoded.select(*SOURCE_SCHEMA.names, RAW_KEY, RAW_VALUE, stage.alias(STAGE), error.alias(ERROR))
     schema = StructType([decoded.schema[name] for name in names])
-    task: Any = partial(divert, f"{job.namespace}.{job.name}", attempt_key(job))
+    task: Any = partial(divert, f"{job.namespace}.{job.name}", attempt_key(job), kept=names)
     return marked.mapInArrow(task, schema)
 
 
-def divert(job: str, attempt_key: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def divert(
+    job: str, attempt_key: str, batches: Iterator[pa.RecordBatch], *, kept: Sequence[str] = SOURCE_SCHEMA.names
+) -> Iterator[pa.RecordBatch]:
     """Passes good rows and writes the others as dead letters; runs in an executor's worker (``mapInArrow``).
 
     :param job: namespace and name, for the letters' headers.
     :param attempt_key: names the attempt (:func:`attempt_key`).
+    :param kept: columns of the good rows (:func:`kept_columns`).
     """
-    names = SOURCE_SCHEMA.names
+    names = list(kept)
     with dead_letters_of_task(attempt_key).writing() as letters:
         for batch in batches:
             error = batch.column(ERROR)
@@ -126,17 +156,37 @@ def dead_letters_of_task(attempt_key: str) -> DeadLetterFile:
     )  # fmt: skip
 
 
+def failed_records_of_task(job: Job) -> DeadLetterFile:
+    """The file of the records for which the user's function has raised in the Spark task that this worker runs."""
+    return dead_letters_of_task(f"{attempt_key(job)}-transform")
+
+
+def write_failed(job: Job, writer: LetterWriter) -> int:
+    """Writes the dead letters of the task that this worker runs, behind its records; called in both engines.
+
+    :returns: how many records ``onTransformError: Skip`` has left out.
+    :raises TransformError: see :meth:`DeadLetterFile.take`.
+    """
+    diverted = dead_letters_of_task(attempt_key(job)).take() if diverts(job.spec) else iter(())
+    failed = failed_records_of_task(job).take() if catches(job.spec) else iter(())
+    skipped = 0
+    if job.spec.record_errors.transform_policy is OnRecordError.SKIP:
+        skipped, failed = sum(letters.num_rows for letters in failed), iter(())
+    for letters in chain(diverted, failed):
+        writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic, limit=letter_limit(job))
+    return skipped
+
+
 def require_aligned(spec: JobSpec) -> None:
     """Called by the write stage for a batch whose tasks do not write what they read, before it is written.
 
-    :raises ConfigurationError: the policy is DeadLetter: no write task has the letters of what it writes.
+    :raises ConfigurationError: a policy needs the failed records of a task, and no write task has those of what it
+        writes.
     """
-    if not diverts(spec):
+    if not (diverts(spec) or catches(spec)):
         return
-    msg = (
-        "spec.onRecordError: DeadLetter does not work with this transform: it has an aggregation, a join, a sort or"
-        " a repartition"
-    )
+    field = "onRecordError: DeadLetter" if diverts(spec) else "onTransformError"
+    msg = f"spec.{field} does not work with this transform: it has an aggregation, a join, a sort or a repartition"
     raise ConfigurationError(
         msg, remedy="set spec.onRecordError: Skip, or move the operation to a second job that reads the sink topic"
     )

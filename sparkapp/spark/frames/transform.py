@@ -16,6 +16,7 @@ from sparkapp.model.errors import KafkaSparkJobError, TransformError
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, import_arrow, map_in_arrow
+from sparkapp.spark.frames.failed.failed_records import FailedRecords
 from sparkapp.spark.frames.user_code import imported, last_line, needs_session, without_session
 
 LOG = logging.getLogger(__name__)
@@ -52,11 +53,19 @@ def import_function(transform: Transform) -> Function | None:
     return imported(transform.function, field="spec.transform.python.function")
 
 
-def apply_transform(source: DataFrame, spec: JobSpec, function: Function | None, spark: SparkSession) -> DataFrame:
+def apply_transform(
+    source: DataFrame,
+    spec: JobSpec,
+    function: Function | None,
+    spark: SparkSession,
+    *,
+    failed: FailedRecords | None = None,
+) -> DataFrame:
     """The transformed stream; called by the engine's query before it starts.
 
     :param source: the decoded records; a view ``source`` for SQL.
     :param function: what :func:`import_function` returned.
+    :param failed: takes the records for which an Arrow function raises; None where they fail the task.
     :raises TransformError: the function raises or returns no DataFrame, or the query does not analyse.
     """
     transform = spec.transform
@@ -64,7 +73,7 @@ def apply_transform(source: DataFrame, spec: JobSpec, function: Function | None,
         if function is not None:
             result = function(source)
         elif transform.arrow.name:
-            stage: Any = partial(map_in_arrow, transform.arrow, spec.sink)
+            stage: Any = partial(map_in_arrow, transform.arrow, spec.sink, failed=failed)
             return source.mapInArrow(stage, from_arrow_schema(RESULT_SCHEMA))
         elif transform.sql:
             source.createOrReplaceTempView("source")

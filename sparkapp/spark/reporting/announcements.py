@@ -1,4 +1,4 @@
-"""Events on the resource about an attempt: its recovery, records that do not parse, and its subtasks."""
+"""Events on the resource about an attempt: its recovery, records that fail, and its subtasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.document import Counters
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Job
+from sparkapp.spark.frames.record_policy import catches
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Announcements:
         self._job = job
         self._events = events
         self._bad_records: int | None = None
-        """Records that did not parse before this attempt; None after the event about more of them."""
+        """Records that failed before this attempt; None after the event about more of them."""
         self._silent: set[int] = set()
         self._waits = False
         self._all_dropped = False
@@ -64,7 +65,7 @@ class Announcements:
             )  # fmt: skip
 
     def bad_records(self, counters: Counters) -> None:
-        """An event at the attempt's first record that does not parse; later records are counted in the status only.
+        """An event at the attempt's first record that fails; later records are counted in the status only.
 
         :param counters: of the completed checkpoint.
         """
@@ -73,11 +74,12 @@ class Announcements:
             self._bad_records = None
             topic = self._job.spec.record_errors.dead_letter_topic
             what = f"written to topic {topic}" if topic else "skipped"
-            message = f"records that do not parse are {what}: {bad} since the job's first start, see status"
+            which = "do not parse, or that the transform fails for," if catches(self._job.spec) else "do not parse"
+            message = f"records that {which} are {what}: {bad} since the job's first start, see status"
             self._events.event(self._reason_of_bad_records(), message, warning=True)
 
     def records_dropped(self, finding: str) -> None:
-        """An event each time that all records of the job, a topic or a schema begin to be dropped.
+        """An event each time that all or many records of the job, a topic or a schema begin to be dropped.
 
         :param finding: of a completed checkpoint; empty where records parse.
         """

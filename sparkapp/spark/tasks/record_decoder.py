@@ -25,6 +25,7 @@ from sparkapp.spark.frames.record_policy import (
     diverts,
     fallible_sides,
     framed_side,
+    kept_columns,
 )
 
 _ANY_BYTES = pc.CastOptions(pa.string(), allow_invalid_utf8=True)
@@ -48,6 +49,7 @@ class RecordDecoder:
         self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
         self._fallible = fallible_sides(job.spec)
         self._counts = counts_records(job.spec)
+        self._kept = kept_columns(job.spec)
         self._framed = framed_side(job.spec)
         self.skipped = 0
 
@@ -62,14 +64,17 @@ class RecordDecoder:
         if not (self._sides and self._fallible):
             yield from decoded
         elif diverts(self._job.spec):
-            yield from divert(f"{self._job.namespace}.{self._job.name}", attempt_key(self._job), decoded)
+            yield from divert(
+                f"{self._job.namespace}.{self._job.name}", attempt_key(self._job), decoded, kept=self._kept
+            )
         else:
             yield from map(self._good, decoded)
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with decoded sides; with raw sides, error and its side if a format can refuse a record."""
         columns: dict[str, Any] = {name: batch.column(name) for name in SOURCE_SCHEMA.names}
-        columns |= {RAW_KEY: columns["key"], RAW_VALUE: columns["value"]} if self._fallible else {}
+        is_raw_kept = self._fallible or RAW_KEY in self._kept
+        columns |= {RAW_KEY: columns["key"], RAW_VALUE: columns["value"]} if is_raw_kept else {}
         errors: dict[str, Any] = {}
         for side, kind, schema in self._sides:
             if kind is Format.STRING:
@@ -98,7 +103,7 @@ class RecordDecoder:
         error = batch.column(ERROR)
         bad = batch.num_rows - error.null_count
         if not bad:
-            return batch.select(SOURCE_SCHEMA.names)
+            return batch.select(self._kept)
         if self._job.spec.record_errors.policy is OnRecordError.FAIL:
             (first,) = (
                 batch.filter(pc.is_valid(error)).slice(0, 1).select(["topic", "partition", "offset", ERROR]).to_pylist()
@@ -106,4 +111,4 @@ class RecordDecoder:
             msg = f"topic {first['topic']}, partition {first['partition']}, offset {first['offset']}: {first[ERROR]}"
             raise RecordError(msg)
         self.skipped += bad
-        return batch.filter(pc.is_null(error)).select(SOURCE_SCHEMA.names)
+        return batch.filter(pc.is_null(error)).select(self._kept)

@@ -14,6 +14,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.subtask_watermark import TIME_COLUMNS, ReachedWatermarks, SubtaskWatermark
 from sparkapp.spark.failures import printed
 from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, transform_of
+from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave
 from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
@@ -75,7 +76,7 @@ def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
     from sparkapp.spark.tasks.worker_clients import drop_consumer, opened_producers, wake_consumer
 
     inbox = Inbox(channel, wake=partial(wake_consumer, job))
-    with closing(transform_of(job.spec)) as transform:
+    with closing(transform_of(job.spec, failed_records_of(job))) as transform:
         decoder = RecordDecoder(job)
         while (work := inbox.next_work()) is not None:
             checkpoint_id = work.order.checkpoint_id
@@ -119,7 +120,9 @@ def _complete(
             job, order, results, index=order.subtask, ranges=lambda: read.ranges,
             awaits_barrier=lambda: read.awaits_barrier,
         )  # fmt: skip
-    result = replace(result, skipped=decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops)
+    result = replace(
+        result, skipped=result.skipped + decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops
+    )
     return result, None if watermark is None else watermark.reached
 
 

@@ -14,7 +14,6 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
-from sparkapp.model.job.client.record_limits import letter_limit
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.spark.failures import printed
@@ -120,7 +119,7 @@ def write_batches(
     :param awaits_barrier: whether there is time for what the pre-commit would wait for.
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
-    from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
+    from sparkapp.spark.frames.record_policy import write_failed
 
     writer = writer_for(job, order)
     writer.notify_committed(order.settled, reusable=order.reusable)
@@ -134,9 +133,7 @@ def write_batches(
             if awaits_barrier():
                 writer.note_start()
             writer.write(batch)
-    if diverts(job.spec) and order.writes_what_it_reads:
-        for letters in dead_letters_of_task(attempt_key(job)).take():
-            writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic, limit=letter_limit(job))
+    skipped = write_failed(job, writer) if order.writes_what_it_reads else 0
     committable, failure = None, ""
     try:
         committable = writer.pre_commit(
@@ -154,6 +151,7 @@ def write_batches(
         records=writer.records,
         dead_letters=writer.dead_letters,
         committable=committable,
+        skipped=skipped,
         failure=failure,
     )
 

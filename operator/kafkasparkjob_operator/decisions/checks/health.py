@@ -73,16 +73,19 @@ def _judge_durability(draft: StatusDraft, report: Report | None, desired: Desire
 def _judge_records(draft: StatusDraft, report: Report | None, desired: DesiredJob) -> None:
     """Sets RecordsHealthy by what the attempt has parsed and dropped. A job has it once it has read a record."""
     kind = ConditionType.RECORDS_HEALTHY
-    if desired.spec.record_errors.policy is OnRecordError.FAIL:
+    errors = desired.spec.record_errors
+    if errors.policy is OnRecordError.FAIL and errors.transform_policy is OnRecordError.FAIL:
         draft.drop_condition(kind)
     elif report is None or not report.records_judged:
         if draft.has_condition(kind):
             message = "no driver reports that it has parsed or dropped a record"
             draft.condition(kind, ConditionStatus.UNKNOWN, reason="NotObserved", message=message)
     elif report.records_dropped:
-        diverted = bool(desired.spec.record_errors.dead_letter_topic)
+        diverted = bool(errors.dead_letter_topic)
         reason = DriverEvent.RECORDS_DEAD_LETTERED if diverted else DriverEvent.RECORDS_SKIPPED
-        message = f"{report.records_dropped}; correct spec.source.format, or the records' producers"
+        is_parsing = errors.transform_policy is OnRecordError.FAIL
+        faulty = "spec.source.format" if is_parsing else "spec.source.format or spec.transform"
+        message = f"{report.records_dropped}; correct {faulty}, or the records' producers"
         draft.condition(kind, ConditionStatus.FALSE, reason=reason, message=message)
     else:
         draft.condition(kind, ConditionStatus.TRUE, reason="RecordsParse")

@@ -59,9 +59,15 @@ JOB_RULES = (
         by_server=True,
     ),
     ObjectRule(
-        "(self.onRecordError == 'DeadLetter') == has(self.deadLetter)",
-        "deadLetter is needed with onRecordError: DeadLetter, and only there, for instance deadLetter:"
-        " {topic: orders-dlq}",
+        "(self.onRecordError == 'DeadLetter' || self.onTransformError == 'DeadLetter') == has(self.deadLetter)",
+        "deadLetter is needed with onRecordError: DeadLetter or onTransformError: DeadLetter, and only there, for"
+        " instance deadLetter: {topic: orders-dlq}",
+    ),
+    ObjectRule(
+        "self.onTransformError == 'Fail' || (has(self.transform) && has(self.transform.arrow))",
+        "onTransformError needs transform.arrow, because a plan of transform.python or transform.sql fails as a"
+        " whole: write the transform as transform.arrow. Or catch the exception in the function, use try_cast in"
+        " the query, and set onTransformError: Fail",
     ),
     ObjectRule(
         "!has(self.deadLetter) || ((!has(self.source.topics) || !(self.deadLetter.topic in"

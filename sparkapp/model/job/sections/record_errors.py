@@ -1,4 +1,4 @@
-"""The reaction to a record that does not parse: ``spec.onRecordError`` and ``spec.deadLetter``."""
+"""The reaction to a record that fails: ``spec.onRecordError``, ``spec.onTransformError`` and ``spec.deadLetter``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkapp.model.job.forms import TOPIC
 
 
 class OnRecordError(StrEnum):
-    """``spec.onRecordError``; a null key or value is no error under any policy."""
+    """``spec.onRecordError`` and ``spec.onTransformError``; a null key or value is no error under any policy."""
 
     FAIL = "Fail"
     """The attempt ends before anything of the checkpoint is committed, naming topic, partition and offset."""
@@ -23,12 +23,12 @@ class OnRecordError(StrEnum):
 
 @part
 class RecordErrors:
-    """The policy; ``dead_letter_topic`` is set with DEAD_LETTER and only there."""
+    """The policies; ``dead_letter_topic`` is set where one of them is DEAD_LETTER, and only there."""
 
     OBJECTS: ClassVar[Mapping[str, Described]] = {
         "deadLetter": Described(
-            "Destination of records that do not parse, written in the transaction of their checkpoint."
-            " The transform must not shuffle."
+            "Destination of records that do not parse or that the transform fails for, written in the transaction of"
+            " their checkpoint. The transform must not shuffle."
         )
     }
 
@@ -37,6 +37,13 @@ class RecordErrors:
         " record, DeadLetter writes it to deadLetter.topic. A null is no error.",
         default=OnRecordError.FAIL,
         path="onRecordError",
+    )
+    transform_policy: OnRecordError = at(
+        "Reaction to a record for which the function of transform.arrow raises an exception. Fail fails the"
+        " checkpoint, Skip skips the record, DeadLetter writes it to deadLetter.topic. Skip and DeadLetter need"
+        " transform.arrow.",
+        default=OnRecordError.FAIL,
+        path="onTransformError",
     )
     dead_letter_topic: str = at(
         "Name of the topic, which must exist.", default="", path="deadLetter.topic", required=True, form=TOPIC

@@ -132,7 +132,7 @@ class CheckpointRunner:
                 aligned=aligned,
                 committables=tuple(result.committable for result in results if result.committable is not None),
                 records_out=sum(result.records for result in results),
-                records_skipped=skipped,
+                records_skipped=skipped + sum(result.skipped for result in results),
                 records_dead_lettered=sum(result.dead_letters for result in results),
                 engine=query_log.encode_engine(self._engine_state(batch_id, is_stateful=is_stateful)),
                 engine_has_state=is_stateful,

@@ -18,6 +18,7 @@ from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
+from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
 from sparkapp.spark.frames.record_policy import attempt_key
 from sparkapp.spark.frames.records import decode_records, encode_records
@@ -66,7 +67,8 @@ def start_query(
     options = {"job": encode_job(job), "planner": server.address}
     publish = partial(client_totals.publish, attempt_key(job))
     records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
-    result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
+    failed = failed_records_of(job, publish)
+    result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec.sink)
     planner.columns = columns_used(result, spark)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))

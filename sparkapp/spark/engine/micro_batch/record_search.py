@@ -14,7 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, TransformFailed
 from sparkapp.spark.failures import original_error, while_reading
-from sparkapp.spark.frames.failing_record import position_text
+from sparkapp.spark.frames.failed.failing_record import position_text
 
 LOG = logging.getLogger(__name__)
 

@@ -9,12 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 import pyarrow as pa
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.job.client.record_limits import letter_limit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.spark.frames.batch_transform import BatchTransform
-from sparkapp.spark.frames.record_policy import attempt_key, dead_letters_of_task, diverts
+from sparkapp.spark.frames.record_policy import write_failed
 from sparkapp.spark.tasks import worker_clients
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 
@@ -65,8 +64,9 @@ class LocalInstance:
         self._interval = job.spec.commit_interval_millis / 1000
         self._transform = transform
         self._decoder = decoder
-        self._has_letters = diverts(job.spec)
         self._skipped = decoder.skipped
+        self._left_out = 0
+        """Records since the last commit for which the user's function raises, and which are skipped."""
         self._mark = ""
         self._stops: dict[TopicPartition, int] = {}
         self._due = self._committed_at = self._renewed_at = time.monotonic()
@@ -162,10 +162,7 @@ class LocalInstance:
         for result in self._transform.map(self._decoder.decode([batch])):
             if result.num_rows:
                 self._writer.write(result)
-        if self._has_letters:
-            topic = self._job.spec.record_errors.dead_letter_topic
-            for letters in dead_letters_of_task(attempt_key(self._job)).take():
-                self._writer.write_dead_letters(letters, topic=topic, limit=letter_limit(self._job))
+        self._left_out += write_failed(self._job, self._writer)
 
     def _commit_if_due(self) -> None:
         now = time.monotonic()
@@ -196,11 +193,11 @@ class LocalInstance:
         offsets = {**others, **self._moved()}
         made = {
             "records_out": self._writer.records, "dead_lettered": self._writer.dead_letters,
-            "skipped": self._decoder.skipped - self._skipped, "transactions": 1,
+            "skipped": self._decoder.skipped - self._skipped + self._left_out, "transactions": 1,
         }  # fmt: skip
         may_go_on = self._writer.commit(offsets, group_id=self._job.spec.source.group_id, metadata=self._mark)
         self.is_over = not may_go_on
         self.totals.update(made)
         self.committed |= offsets
-        self._skipped = self._decoder.skipped
+        self._skipped, self._left_out = self._decoder.skipped, 0
         self._committed_at = time.monotonic()

@@ -12,7 +12,8 @@ from sparkapp.model.errors import KafkaSparkJobError, SubtaskDisconnected
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import printed
 from sparkapp.spark.frames.batch_transform import transform_of
-from sparkapp.spark.frames.record_policy import counts_records
+from sparkapp.spark.frames.failed.failed_records import failed_records_of
+from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
 from sparkapp.spark.tasks.local.local_frames import (
@@ -46,12 +47,12 @@ class LocalSubtask:
         self._job = job
         self._channel = channel
         self._subtask = subtask
-        self._transform = transform_of(job.spec)
+        self._transform = transform_of(job.spec, failed_records_of(job))
         self._decoder = RecordDecoder(job)
         self._orders: queue.SimpleQueue[InstanceOrder | None] = queue.SimpleQueue()
         self._receiving = run_in_background(self._receive, name="orders")
         self._instance: LocalInstance | None = None
-        self._counts = counts_records(job.spec)
+        self._counts = judges_records(job.spec)
         self._reported = 0
         self._reported_at = self._signed_at = 0.0
 

@@ -7,7 +7,19 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sparkapp.sink.dead_letter import ERROR, LETTER_SCHEMA, MAX_MESSAGE, RAW_KEY, RAW_VALUE, STAGE, dead_letters, fitted
+from sparkapp.sink.dead_letter import (
+    ERROR,
+    KIND,
+    LETTER_SCHEMA,
+    MAX_MESSAGE,
+    PLACE,
+    RAW_KEY,
+    RAW_VALUE,
+    STAGE,
+    TRANSFORM,
+    dead_letters,
+    fitted,
+)
 
 ROW = {
     RAW_KEY: b"\xffkey",
@@ -23,10 +35,12 @@ ROW = {
 
 
 def letters(*rows):
+    more = [(name, pa.string()) for name in (KIND, PLACE) if name in rows[0]]
     batch = pa.RecordBatch.from_pylist(
         list(rows),
         schema=pa.schema(
             [
+                *more,
                 (RAW_KEY, pa.binary()), (RAW_VALUE, pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
                 ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")),
                 ("headers", LETTER_SCHEMA.field("headers").type), (STAGE, pa.string()), (ERROR, pa.string()),
@@ -55,6 +69,22 @@ def test_the_record_is_as_it_was_and_its_headers_come_first():
         ("kafkaspark.error.stage", b"VALUE_DECODER"),
         ("kafkaspark.error.exception.message", b"the value is not JSON"),
     ]
+
+
+def test_a_letter_of_the_transform_has_class_and_line_of_the_exception():
+    failed = {**ROW, STAGE: TRANSFORM, ERROR: "bad discount", KIND: "ValueError", PLACE: "risky.py:31 in risky"}
+    (letter,) = letters(failed)
+    assert headers(letter)[-4:] == [
+        ("kafkaspark.error.stage", b"TRANSFORM"),
+        ("kafkaspark.error.exception.message", b"bad discount"),
+        ("kafkaspark.error.exception.class.name", b"ValueError"),
+        ("kafkaspark.error.exception.location", b"risky.py:31 in risky"),
+    ]
+    large = pa.RecordBatch.from_pylist([{**letter, "value": b"v" * 9000}], schema=LETTER_SCHEMA)
+    (cut,) = fitted(large, 2000).to_pylist()
+    assert len(cut["value"]) < 2000
+    assert [name for name, _ in headers(cut)[:2]] == ["trace", "kafkaspark.error.topic"]
+    assert dict(headers(cut))["kafkaspark.error.truncated"] == b"value"
 
 
 def test_null_keys_values_headers_and_timestamps_stay_null():
@@ -88,7 +118,7 @@ def test_order_is_kept():
     ]
 
 
-CAUSE = [{"key": f"kafkaspark.error.{name}", "value": b"x" * 40} for name in "abcdefg"]
+CAUSE = [{"key": f"kafkaspark.error.{name}", "value": b"x" * 40} for name in ("topic", *"bcdefg")]
 LIMIT = 10_000
 
 

@@ -1,4 +1,4 @@
-"""All records of a job, a topic or a schema are dropped, or some are: only the first is a finding."""
+"""All records of a job, a topic or a schema are dropped, many are, or a few are: the last is no finding."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.source import record_tally
-from sparkapp.source.record_tally import SCHEMA, TOPIC, Example, Group, Tally, tallies
+from sparkapp.source.record_tally import SCHEMA, TOPIC, TRANSFORM, Example, Group, Tally, tallies
 from sparkapp.spark.reporting.dropped_records import DroppedRecords
+from tests.support.clock import FakeClock
 
 SKIP = RecordErrors(policy=OnRecordError.SKIP)
 LETTERS = RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq")
@@ -47,6 +48,39 @@ def test_all_records_of_a_job() -> None:
 
 def test_the_dead_letter_topic_is_named() -> None:
     assert "all of the last 3 records were written to topic dlq" in DroppedRecords(LETTERS).judge({IN: bad(3)})
+
+
+def test_a_large_share_of_a_minute_is_a_finding_until_it_is_half_of_that() -> None:
+    clock = FakeClock()
+    judge = DroppedRecords(LETTERS, clock=clock)
+    assert judge.judge({IN: bad(12, parsed=87)}) == "", "99 records are too few"
+    text = judge.judge({IN: bad(12, parsed=88)})
+    assert text == (
+        "12 % of the last 100 records were written to topic dlq, for example topic in, partition 1, offset 77: the"
+        " value is not JSON"
+    )
+    assert judge.judge({IN: bad(24, parsed=170)}) == text, "the text is stable"
+    clock.now += 30
+    assert judge.judge({IN: bad(24, parsed=300)}) == text, "7 % is not over yet"
+    assert judge.judge({IN: bad(24, parsed=700)}) == ""
+    assert judge.judge({IN: bad(54, parsed=701)}) == "", "again, and it is below a tenth"
+    clock.now += 65
+    assert "16 % of the last 831 " in judge.judge({IN: bad(24 + 130, parsed=300 + 701)}), "of the last minute"
+
+
+def test_failures_of_the_transform_are_a_finding_of_their_own() -> None:
+    errors = RecordErrors(
+        policy=OnRecordError.SKIP, transform_policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq"
+    )
+    failed, example = Group(TRANSFORM, "in"), Example("in", 0, 5, "ValueError: bad (risky.py:3 in f)")
+    judge = DroppedRecords(errors)
+    text = judge.judge({IN: Tally(50, 0), failed: Tally(0, 4, example)})
+    assert text == (
+        "the transform fails for all of the last 4 records, which were written to topic dlq, for example topic in,"
+        " partition 0, offset 5: ValueError: bad (risky.py:3 in f)"
+    )
+    assert judge.judge({IN: Tally(50, 0), failed: Tally(46, 4, example)}) == ""
+    assert "were skipped" in judge.judge({IN: bad(3, parsed=50), failed: Tally(46, 4, example)})
 
 
 def test_a_rare_bad_record_is_no_finding() -> None:

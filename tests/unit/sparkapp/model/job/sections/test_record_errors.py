@@ -19,6 +19,8 @@ from sparkapp.model.partition import TopicPartition
 
 BASE = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}}
 LETTERS = {"onRecordError": "DeadLetter", "deadLetter": {"topic": "dlq"}}
+ARROW = {"transform": {"arrow": {"function": "a:b"}}}
+CAUGHT = {"onTransformError": "DeadLetter", "deadLetter": {"topic": "dlq"}, **ARROW}
 
 
 def parsed(**fields):
@@ -26,14 +28,19 @@ def parsed(**fields):
 
 
 def test_the_default_fails():
-    assert parsed().record_errors == RecordErrors(policy=OnRecordError.FAIL, dead_letter_topic="")
+    assert parsed().record_errors == RecordErrors(
+        policy=OnRecordError.FAIL, transform_policy=OnRecordError.FAIL, dead_letter_topic=""
+    )
 
 
-@pytest.mark.parametrize("fields", [{}, {"onRecordError": "Skip"}, LETTERS], ids=["fail", "skip", "letters"])
+@pytest.mark.parametrize(
+    "fields", [{}, {"onRecordError": "Skip"}, LETTERS, CAUGHT], ids=["fail", "skip", "letters", "of the transform"]
+)
 def test_the_driver_reads_back_what_the_operator_wrote(fields):
     job = Job(namespace="shop", name="orders", uid="uid", generation=3, attempt=2, spec=parsed(**fields))
     assert decode_job(encode_job(job)) == job
     assert decode_job(encode_job(job)).spec.record_errors.policy is job.spec.record_errors.policy
+    assert decode_job(encode_job(job)).spec.record_errors.transform_policy is job.spec.record_errors.transform_policy
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,15 @@ def test_the_driver_reads_back_what_the_operator_wrote(fields):
             {"onRecordError": "DeadLetter", "deadLetter": {}},
             "spec: deadLetter is needed with onRecordError: DeadLetter",
         ),
+        ({**ARROW, "onTransformError": "DeadLetter"}, "spec: deadLetter is needed with onRecordError: DeadLetter or"),
+        ({**ARROW, "onTransformError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),
+        ({"onTransformError": "Skip"}, "spec.onTransformError needs transform.arrow"),
+        (
+            {"onTransformError": "Skip", "transform": {"sql": {"query": "SELECT value FROM source"}}},
+            "use try_cast in the query",
+        ),
+        ({**ARROW, "onTransformError": "Ignore"}, "one of Fail, Skip, DeadLetter"),
+        ({**CAUGHT, "deadLetter": {"topic": "out"}}, "is the sink topic"),
         ({"onRecordError": "Ignore"}, "one of Fail, Skip, DeadLetter"),
         ({"deadLetter": {"topic": "dlq"}}, "only there"),
         ({"onRecordError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),

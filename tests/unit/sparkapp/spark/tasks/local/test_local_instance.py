@@ -40,7 +40,7 @@ class Rig:
         )
         monkeypatch.setattr(local_instance, "worker_clients", clients)
         monkeypatch.setattr(local_instance, "LocalKafkaWriter", lambda *_, **__: self)
-        monkeypatch.setattr(local_instance, "diverts", lambda _: False)
+        monkeypatch.setattr(local_instance, "write_failed", lambda *_: 0)
         monkeypatch.setattr(local_instance, "time", SimpleNamespace(monotonic=lambda: self.now))
         spec = SimpleNamespace(
             commit_interval_millis=int(INTERVAL * 1000), source=SimpleNamespace(group_id="g"),

@@ -10,8 +10,8 @@ import pytest
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, TransformError, TransformFailed
-from sparkapp.spark.frames import failing_record
-from sparkapp.spark.frames.failing_record import named_failure, position_in
+from sparkapp.spark.frames.failed import failing_record
+from sparkapp.spark.frames.failed.failing_record import named_failure, position_in
 
 _USERS: dict[str, Any] = {}
 exec(compile("def number_of(value):\n    return int(value)\n", "/code/risky.py", "exec"), _USERS)

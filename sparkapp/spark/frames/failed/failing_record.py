@@ -35,7 +35,7 @@ def named_failure(error: Exception, batch: pa.RecordBatch, function: Function) -
     :param function: gives the results of a part of the batch.
     :returns: the error itself where it says nothing about a record, or the time is over.
     """
-    if isinstance(error, _NOT_OF_A_RECORD) or not batch.num_rows:
+    if not is_of_a_record(error) or not batch.num_rows:
         return error
     deadline = Deadline.after(SECONDS)
     first, count = 0, batch.num_rows
@@ -58,6 +58,11 @@ def named_failure(error: Exception, batch: pa.RecordBatch, function: Function) -
     text = f"{position_in(batch, first)}: {raised_text(error)}"
     text += "; it fails for other records, too" if fails_again else ""
     return RecordFailed(text, detail=_traceback_of(error))
+
+
+def is_of_a_record(error: Exception) -> bool:
+    """Whether a record can be the cause of what the user's function raised."""
+    return not isinstance(error, _NOT_OF_A_RECORD)
 
 
 def position_text(topic: str, partition: int, offset: int, key: object) -> str:
@@ -91,13 +96,13 @@ def exception_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def exception_text(error: BaseException) -> str:
-    """The text of an exception, on one line and cut."""
+def exception_text(error: BaseException, most: int = _SHOWN) -> str:
+    """The text of an exception, on one line and cut to ``most`` characters."""
     try:
         text = str(error)
     except Exception:
         text = "its text cannot be read"
-    return printable(text, _SHOWN)
+    return printable(text, most)
 
 
 def printable(text: str, most: int) -> str:
