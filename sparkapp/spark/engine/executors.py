@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from sparkapp.clients.deadline import Deadline
-from sparkapp.spark.launch.session import Spark, has_executors, has_places
+from sparkapp.spark.launch.session import Spark, had_executors, has_executors, has_places
 
 _PAUSE = 0.1
 """Seconds between two looks while the first executor is awaited."""
@@ -43,6 +43,7 @@ class ExecutorPresence:
         self._clock = clock
         self._count_at = clock()
         self._lacked_at: float | None = None
+        self._has_run = False
 
     @property
     def lacking(self) -> bool:
@@ -52,6 +53,12 @@ class ExecutorPresence:
         """
         lacked_at = self._lacked_at
         return lacked_at is not None and self._clock() < lacked_at + _BELIEVED_SECONDS
+
+    @property
+    def has_run(self) -> bool:
+        """Whether an executor has ever been registered, so that a task may have run. Asks Spark until it has."""
+        self._has_run = self._has_run or had_executors(self._spark)
+        return self._has_run
 
     def await_first(self, seconds: float) -> None:
         """Blocks until an executor is registered, the engine is over or the time is; called by the attempt."""

@@ -136,6 +136,15 @@ def count_executors(session: Spark) -> int:
     return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
+def had_executors(session: Spark) -> bool:
+    """Whether an executor has ever been registered, also one that is gone; always True for a local session."""
+    if _is_local(session):
+        return True
+    # The driver is in both lists. Spark notes a registration there some milliseconds late.
+    known = session.sparkContext._jsc.sc().statusStore().executorList(False)
+    return int(known.size()) > 1 or count_executors(session) > 0
+
+
 def has_places(session: Spark, tasks: int) -> bool:
     """Whether the registered executors can run this many tasks at the same time; always True for a local session."""
     if _is_local(session):

@@ -18,6 +18,7 @@ class FakeControlServer:
     :ivar connected: subtasks with a connection. :ivar ready: those that were not asked to end.
     :ivar writers: those that write, or whose work another writes. :ivar long_lost: those without a connection for long.
     :ivar answers: what the driver hears next. :ivar woken: set by :meth:`wake`.
+    :ivar has_been_connected: whether a subtask has ever had a connection.
     """
 
     def __init__(self, parallelism: int = 2) -> None:
@@ -31,9 +32,17 @@ class FakeControlServer:
         self.barriers: list[tuple[int, dict[int, Work]]] = []
         self.orders: list[tuple[int, InstanceOrder]] = []
         self.woken = threading.Event()
+        self.has_been_connected = True
 
     def give(self, work: dict[int, Work]) -> None:
         self.given += work.values()
+
+    def withdraw(self) -> bool:
+        """As at the real server: only as long as no subtask has ever been connected."""
+        has_work = bool(self.given) and not self.has_been_connected
+        if has_work:
+            self.given.clear()
+        return has_work
 
     def barrier(self, checkpoint_id: int, work: dict[int, Work]) -> None:
         self.barriers.append((checkpoint_id, work))

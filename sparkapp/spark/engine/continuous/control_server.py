@@ -81,6 +81,14 @@ class ControlServer:
             for subtask, part in work.items():
                 send(self._connections.get(subtask), encode_work(part))
 
+    def withdraw(self) -> bool:
+        """Takes the work back if no subtask has ever been connected, so that nobody has it; returns whether it did."""
+        with self._lock:
+            if self._executors:
+                return False
+            self._unanswered.clear()
+            return True
+
     def barrier(self, checkpoint_id: int, work: Mapping[int, Work]) -> None:
         """Ends an open checkpoint; a task that connects later gets this work. Called once."""
         with self._lock:

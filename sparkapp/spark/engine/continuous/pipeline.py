@@ -197,6 +197,14 @@ class CheckpointPipeline:
         elif self._running is not None:
             merge(self.clients, self._running.take(answer))
 
+    def give_up_unseen(self) -> None:
+        """Drops a checkpoint that no subtask has seen, because none was ever connected; called at a stop.
+
+        Nothing of it is written, and no place may ever come for it.
+        """
+        if self._running is not None and self._completing is None and self._server.withdraw():
+            self._running = None
+
     def end(self) -> None:
         """Waits for the checkpoint that is being completed, and until no subtask writes; called at an end of any kind.
 

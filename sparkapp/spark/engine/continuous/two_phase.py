@@ -97,6 +97,8 @@ class TwoPhasePace:
 
     def step(self, *, draining: bool) -> bool:
         is_over = draining or self._enumerator.finished
+        if draining:
+            self._pipeline.give_up_unseen()
         if is_over and self._pipeline.oldest is None:
             return False
         if not is_over:

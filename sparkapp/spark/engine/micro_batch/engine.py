@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,7 +13,13 @@ from pyspark.sql import SparkSession
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards, RecordFailed, TransformFailed
+from sparkapp.model.errors import (
+    KafkaSparkJobError,
+    OffsetsWentBackwards,
+    RecordFailed,
+    SubtaskMissing,
+    TransformFailed,
+)
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.executors import ExecutorPresence
@@ -27,6 +34,8 @@ from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.state.query_log import restored_engine
 from sparkapp.spark.tasks.flush import flush_workers
+
+LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.1
 """Seconds between two looks at the query."""
@@ -124,11 +133,25 @@ class MicroBatchEngine:
         while query.isActive:
             self.executors.count()
             time.sleep(_PAUSE)
-            if self._stream.draining and self._stream.stop_between_checkpoints():
+            if not self._stream.draining:
+                continue
+            if self._stream.stop_between_checkpoints():
+                query.stop()
+                break
+            if not self.executors.has_run:
+                LOG.info("the checkpoint under way is given up: no executor has come, so nothing of it is written")
+                self._stream.abandon()
+                self._spark.sparkContext.cancelAllJobs()
                 query.stop()
                 break
         self._running.server.close()
         self.liveness.enter("the end of the query", MAX_STEP_SECONDS)
+        if self._stream.abandoned and self.executors.has_run:
+            # The attempt then ends what a task may have begun.
+            msg = "an executor came while the job was being stopped without one"
+            raise SubtaskMissing(msg)
+        if self._stream.abandoned:
+            return
         if self._stream.stopped and self._stream.failure is None:
             if self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
                 flush_workers(self._spark, self._job)

@@ -22,10 +22,11 @@ class StreamState:
         self.settled = settled
         self._draining = threading.Event()
         self._lock = threading.Lock()
-        """Guards the three flags below."""
+        """Guards the four flags below."""
         self._is_planned = False
         self._is_working = False
         self._is_stopped = False
+        self._is_abandoned = False
         self._failure: KafkaSparkJobError | None = None
 
     @property
@@ -83,9 +84,20 @@ class StreamState:
             self._is_stopped = not self._is_planned and not self._is_working
             return self._is_stopped
 
+    def abandon(self) -> None:
+        """Stops the stream with a checkpoint under way, of which no task has run; errors of its end do not count."""
+        with self._lock:
+            self._is_stopped = self._is_abandoned = True
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the stream was stopped by :meth:`abandon`."""
+        return self._is_abandoned
+
     def fail(self, error: KafkaSparkJobError) -> None:
         """Keeps the first error: Spark carries it to the main thread as text only."""
-        self._failure = self._failure or error
+        if not self._is_abandoned:
+            self._failure = self._failure or error
 
     @contextmanager
     def _work(self, is_refused: Callable[[], bool]) -> Iterator[bool]:

@@ -45,6 +45,16 @@ def test_an_engine_whose_other_subtasks_do_the_work_lacks_nothing(rig: Rig) -> N
     assert not rig.lacks_after(20)
 
 
+def test_an_executor_that_has_been_there_may_have_run_a_task(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = False
+    monkeypatch.setattr(executors, "had_executors", lambda _: known)
+    assert not rig.presence.has_run
+    known = True
+    assert rig.presence.has_run
+    known = False
+    assert rig.presence.has_run, "Spark is not asked again"
+
+
 def test_a_count_is_not_believed_for_ever(rig: Rig) -> None:
     """The engine's thread hangs in Py4J: nobody counts any more, and the watchdog must see that."""
     assert rig.lacks_after(0)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -225,6 +226,21 @@ def test_a_subtask_may_be_lost_more_often_than_a_task_of_a_micro_batch(engine: E
     """Spark counts the failures of a task for as long as it runs."""
     job = replace(JOB, spec=replace(JOB.spec, engine=engine))
     assert session_settings(job, directory=Path("/nowhere"))["spark.task.maxFailures"] == most
+
+
+@pytest.mark.parametrize(
+    ("master", "listed", "registered", "had"),
+    [("k8s://x", 1, 1, False), ("k8s://x", 2, 1, True), ("k8s://x", 1, 2, True), ("local[2]", 1, 1, True)],
+    ids=["never", "it is gone", "just now", "local"],
+)
+def test_whether_an_executor_has_ever_been_registered(master: str, listed: int, registered: int, had: bool) -> None:
+    """Both counts have the driver."""
+    scala = SimpleNamespace(
+        statusStore=lambda: SimpleNamespace(executorList=lambda _: SimpleNamespace(size=lambda: listed)),
+        getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: registered),
+    )
+    context: Any = SimpleNamespace(master=master, _jsc=SimpleNamespace(sc=lambda: scala))
+    assert session.had_executors(session.CoreSession(context)) is had
 
 
 def test_the_continuous_engine_makes_a_context_and_no_planner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,18 @@ def test_a_signal_whose_handler_outlasts_the_wait_for_an_answer_ends_the_wait(
         timer.cancel()
 
 
+def test_work_is_withdrawn_until_a_subtask_has_been_connected(server: ControlServer) -> None:
+    server.give({1: work(7)})
+    assert server.withdraw()
+    with SubtaskChannel(server.address, subtask=1, task=0) as channel:
+        until(lambda: server.ready == {1})
+        server.give({1: work(8)})
+        assert received(channel) == work(8), "and not the work that was taken back"
+    until(lambda: not server.ready)
+    server.give({1: work(9)})
+    assert not server.withdraw(), "it may have written"
+
+
 def test_a_stop_reaches_every_subtask(server: ControlServer) -> None:
     with SubtaskChannel(server.address, subtask=0, task=7) as first:
         server.give({0: work(7)})

@@ -412,6 +412,17 @@ def test_an_end_waits_for_the_checkpoint_that_becomes_final() -> None:
     assert rig.completed == [7]
 
 
+@pytest.mark.parametrize("has_been_connected", [False, True])
+def test_a_stop_gives_up_a_checkpoint_that_no_subtask_has_seen(has_been_connected: bool) -> None:
+    rig = Rig()
+    rig.server.has_been_connected = has_been_connected
+    rig.server.writers = set()
+    rig.pipeline.begin(SPLITS)
+    rig.pipeline.give_up_unseen()
+    assert rig.pipeline.oldest == (7 if has_been_connected else None)
+    rig.pipeline.end()
+
+
 def test_subtasks_that_have_ended_end_the_wait() -> None:
     rig = Rig()
     rig.server.give = lambda _: None  # type: ignore[method-assign]

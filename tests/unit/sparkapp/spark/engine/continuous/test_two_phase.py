@@ -36,6 +36,7 @@ class Pipeline:
         self.takes_next, self.is_open = True, False
         self.begun: list[Any] = []
         self.barriers = 0
+        self.is_unseen = False
 
     def begin(self, splits: object, limits: object) -> None:
         self.begun.append(limits)
@@ -47,6 +48,10 @@ class Pipeline:
 
     def look(self) -> None:
         """Nothing is read."""
+
+    def give_up_unseen(self) -> None:
+        if self.is_unseen:
+            self.oldest = None
 
     def advance(self, seconds: float, *, draining: bool) -> None:
         """No answer comes."""
@@ -89,6 +94,14 @@ def test_a_checkpoint_that_begins_before_it_is_due_is_open_until_it_is() -> None
     assert rig.pipeline.barriers == 1
     rig.pace.step(draining=False)
     assert rig.pipeline.barriers == 1
+
+
+def test_a_stop_does_not_wait_for_a_checkpoint_that_no_subtask_has_seen() -> None:
+    rig = Rig()
+    rig.pace.step(draining=False)
+    rig.pipeline.is_unseen = True
+    assert rig.pace.step(draining=False), "the executors may come"
+    assert not rig.pace.step(draining=True)
 
 
 def test_a_checkpoint_that_becomes_final_is_alone() -> None:
