@@ -46,6 +46,8 @@ _NOT_SENT = -1
 _LONGEST_TEXT = 256
 _JSON = "application/json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_ANY_VERSION = "0"
+"""Of a list that the API server answers from its memory, without a question to etcd."""
 _MERGE_PATCH = "application/merge-patch+json"
 _APPLY_PATCH = "application/apply-patch+yaml"
 _APPLIER = (("fieldManager", names.MANAGED_BY), ("force", "true"))
@@ -118,6 +120,13 @@ class KubeCluster:
         selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}={ROLE_ATTEMPT}"
         return await self._list(collection("ConfigMap", key.namespace), selector, accept=_METADATA_ONLY)
 
+    async def list_versions(self, namespace: str) -> Mapping[str, str]:
+        selector = f"!{names.LABEL_JOB}"
+        found = await self._list(
+            collection("ConfigMap", namespace), selector, accept=_METADATA_ONLY, resource_version=_ANY_VERSION
+        )
+        return {body["metadata"]["name"]: body["metadata"]["resourceVersion"] for body in found}
+
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         try:
             return await self._call("GET", object_path(kind, namespace, name))
@@ -186,11 +195,17 @@ class KubeCluster:
             raise
         return True
 
-    async def _list(self, path: str, selector: str, *, accept: str = _JSON) -> Sequence[Body]:
-        return [item async for page in self._pages(path, selector, accept=accept) for item in page]
+    async def _list(
+        self, path: str, selector: str, *, accept: str = _JSON, resource_version: str = ""
+    ) -> Sequence[Body]:
+        pages = self._pages(path, selector, accept=accept, resource_version=resource_version)
+        return [item async for page in pages for item in page]
 
-    async def _pages(self, path: str, selector: str, *, accept: str = _JSON) -> AsyncIterator[Sequence[Body]]:
+    async def _pages(
+        self, path: str, selector: str, *, accept: str = _JSON, resource_version: str = ""
+    ) -> AsyncIterator[Sequence[Body]]:
         query = [("limit", str(PAGE_ITEMS)), *([("labelSelector", selector)] if selector else [])]
+        query += [("resourceVersion", resource_version)] if resource_version else []
         more = ""
         while True:
             asked = [*query, ("continue", more)] if more else query

@@ -71,6 +71,13 @@ class Cluster(Protocol):
         """The ConfigMaps with the labels of the job's attempts, without their data."""
         ...
 
+    async def list_versions(self, namespace: str) -> Mapping[str, str]:
+        """Resource versions of the namespace's ConfigMaps that belong to no job, by name.
+
+        Their contents are not sent, and the answer is what the API server has in memory, milliseconds old.
+        """
+        ...
+
     async def get(self, kind: str, namespace: str, name: str) -> Body | None: ...
 
     async def create(self, manifest: Body) -> Body:

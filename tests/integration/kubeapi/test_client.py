@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,32 @@ async def test_what_the_server_refuses_keeps_its_message(cluster: KubeCluster, n
     with pytest.raises(ClusterError, match="not found") as caught:
         await cluster.create(config_map("no-such-namespace"))
     assert caught.value.status == 404
+
+
+async def test_versions_of_config_maps_that_belong_to_no_job(
+    cluster: KubeCluster, namespace: str, requests: Requests
+) -> None:
+    """Without their contents, and from the API server's memory, which may be milliseconds behind."""
+    await cluster.create(config_map(namespace))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": "modules"}}
+    made = await cluster.create({**body, "data": {"orders.py": "x" * 1000}})
+
+    async def version() -> str | None:
+        found = await cluster.list_versions(namespace)
+        assert "orders-report" not in found
+        return found.get("modules")
+
+    await _await_value(version, made["metadata"]["resourceVersion"])
+    changed = await cluster.replace({**made, "data": {"orders.py": "y"}})
+    await _await_value(version, changed["metadata"]["resourceVersion"])
+    assert {verb for verb, _ in requests} == {"POST", "PUT", "LIST"}
+
+
+async def _await_value(read: Callable[[], Awaitable[str | None]], expected: str) -> None:
+    end = time.monotonic() + 10
+    while (found := await read()) != expected:
+        assert time.monotonic() < end, found
+        await asyncio.sleep(0.05)
 
 
 async def test_deleting_minds_the_uid(cluster: KubeCluster, namespace: str) -> None:

@@ -66,6 +66,14 @@ class FakeKubernetes:
             if each["metadata"]["labels"].get(names.LABEL_ROLE) == ROLE_ATTEMPT
         ]
 
+    async def list_versions(self, namespace: str) -> Mapping[str, str]:
+        await asyncio.sleep(0)
+        return {
+            name: each["metadata"]["resourceVersion"]
+            for (kind, where, name), each in self.objects.items()
+            if (kind, where) == ("ConfigMap", namespace) and names.LABEL_JOB not in each["metadata"].get("labels", {})
+        }
+
     async def get(self, kind: str, namespace: str, name: str) -> Body | None:
         await asyncio.sleep(0)
         _refuse_secret(kind)

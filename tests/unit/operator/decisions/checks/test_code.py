@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from kafkasparkjob_operator.decisions.state_machine import plan
+from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.workload import JobSettings
 from kafkasparkjob_operator.workload.allowed_names import read_allowed_names
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
@@ -13,16 +17,16 @@ from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KE
 CODE = {"function": "enrich:transform", "configMapRef": {"name": "modules"}}
 
 
-def put_code(operator_fixture: OperatorFixture, text: str, *, name: str = "modules") -> None:
+def put_code(operator_fixture: OperatorFixture, text: str, *, name: str = "modules", version: str = "1") -> None:
     operator_fixture.kubernetes.objects["ConfigMap", "team", name] = {
         "kind": "ConfigMap",
-        "metadata": {"namespace": "team", "name": name, "uid": "m", "resourceVersion": "1"},
+        "metadata": {"namespace": "team", "name": name, "uid": "m", "resourceVersion": version},
         "data": {"enrich.py": text},
     }
 
 
 async def found_by_the_watch(operator_fixture: OperatorFixture) -> None:
-    await CodeWatch(operator_fixture.kubernetes, operator_fixture.cache, operator_fixture.queue).look(KEY)
+    await CodeWatch(operator_fixture.kubernetes, operator_fixture.cache, operator_fixture.queue).look()
     assert len(operator_fixture.queue) == 1
     await operator_fixture.reconciler.reconcile(KEY)
 
@@ -233,3 +237,53 @@ async def test_another_config_map_is_prepared_by_a_standby_which_has_its_digest(
     assert operator_fixture.status["attempt"]["id"] == 2
     assert stops(operator_fixture, "orders-2-driver") == changed
     assert ("CodeChanged" in operator_fixture.kubernetes.events()) == changed
+
+
+class Counting:
+    """The cluster of a fixture, whose lists and reads of ConfigMaps are noted."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self.asked: list[str] = []
+        self.refused = False
+
+    async def list_versions(self, namespace: str) -> Mapping[str, str]:
+        self.asked.append(f"list {namespace}")
+        if self.refused:
+            msg = "the API server is away"
+            raise ClusterError(msg, status=503)
+        found: Mapping[str, str] = await self._cluster.list_versions(namespace)
+        return found
+
+    async def get(self, kind: str, namespace: str, name: str) -> Any:
+        self.asked.append(f"get {name}")
+        return await self._cluster.get(kind, namespace, name)
+
+
+async def test_contents_are_read_where_the_version_is_new(operator_fixture: OperatorFixture) -> None:
+    cluster: Any = Counting(operator_fixture.kubernetes)
+    watch = CodeWatch(cluster, operator_fixture.cache, operator_fixture.queue)
+    assert await watch.look() == 1
+    assert await watch.look() == 1
+    assert cluster.asked == ["list team", "get modules", "list team"]
+    put_code(operator_fixture, "two", version="2")
+    await watch.look()
+    assert cluster.asked[3:] == ["list team", "get modules"]
+    assert len(operator_fixture.queue) == 1
+    del operator_fixture.kubernetes.objects["ConfigMap", "team", "modules"]
+    await watch.look()
+    assert cluster.asked[5:] == ["list team", "get modules"], "it is gone, and may come back with its version"
+    operator_fixture.cache.drop_job(KEY)
+    assert await watch.look() == 0
+
+
+async def test_a_list_that_fails_is_asked_again(operator_fixture: OperatorFixture) -> None:
+    cluster: Any = Counting(operator_fixture.kubernetes)
+    watch = CodeWatch(cluster, operator_fixture.cache, operator_fixture.queue)
+    put_code(operator_fixture, "two")
+    cluster.refused = True
+    await watch.look()
+    assert len(operator_fixture.queue) == 0
+    cluster.refused = False
+    await watch.look()
+    assert len(operator_fixture.queue) == 1
