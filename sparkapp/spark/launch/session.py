@@ -137,7 +137,7 @@ def count_executors(session: Spark) -> int:
 
 
 def had_executors(session: Spark) -> bool:
-    """Whether an executor has ever been registered, also one that is gone; always True for a local session."""
+    """Whether an executor has ever been registered, even if it is gone. Always True for a local session."""
     if _is_local(session):
         return True
     # The driver is in both lists. Spark notes a registration there some milliseconds late.

@@ -1,4 +1,4 @@
-"""Judges the records of a job, a topic or a schema that are dropped: all of them in a row, or a large share of them."""
+"""Judges records of a job, a topic or a schema that are dropped: all of them in a row, or a large share."""
 
 from __future__ import annotations
 
