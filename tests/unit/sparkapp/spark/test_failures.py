@@ -83,6 +83,8 @@ def test_a_query_that_fails_is_the_users_and_a_jvm_that_is_gone_is_sparks() -> N
     )
     assert type(error) is TransformFailed
     assert error.message.endswith("select cast(value as int)")
+    hostile = original_error("[CAST_INVALID_INPUT] The value '\x1b[2J' is no \"INT\". SQLSTATE: 22018\n")
+    assert hostile.message == "[CAST_INVALID_INPUT] The value '\\x1b[2J' is no \"INT\". SQLSTATE: 22018"
     assert type(original_error("[INTERNAL_ERROR] no. SQLSTATE: XX000")) is KafkaSparkJobError
 
     lost = RuntimeError("the end")
