@@ -83,8 +83,8 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
         return TransformFailed(f"{printable(theirs.raised, _SHOWN)} ({theirs.frame})", detail=theirs.traceback)
     match = _DATA_ERROR.search(text)
     if match:
-        shown = match.group()[:_SHOWN].split("\n")
-        return TransformFailed("\n".join(printable(line, _SHOWN) for line in shown))
+        printed_lines = (printable(line, _SHOWN) for line in match.group()[:_SHOWN].split("\n"))
+        return TransformFailed("\n".join(printed_lines))
     lines = [line for line in text.splitlines() if line.strip()]
     python = [line.strip() for line in lines if re.match(r"\s*(\w+\.)*\w*(Error|Exception): ", line)]
     shown = python[-1] if python else " ".join(lines[:3])
