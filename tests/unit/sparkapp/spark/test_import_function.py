@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 
 from sparkapp.model.errors import TransformError
@@ -50,6 +51,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(params=_USES_SPARK)
 def uses_spark(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)  # of another test, whose context has ended
     name = f"users_{request.param}"
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, name, raising=False)
