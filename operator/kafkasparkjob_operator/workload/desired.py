@@ -28,6 +28,10 @@ _STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
 MIN_OVERHEAD_MEBIBYTES = 384
+DRIVER_MILLICORES = 100
+"""CPU request of a driver without ``resources.requests.cpu``: it plans and commits, and reads no records."""
+CORE_MILLICORES = 1000
+"""The same of an executor, for each of its task slots. Spark requests as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +131,10 @@ def desired_from_resource(
             default_image=not own.image,
             image_pull_policy=own.image_pull_policy.value,
             image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *_pull_secrets(own)))),
-            driver=_pod_resources(own.driver, names.ROLE_DRIVER, settings.driver),
-            executor=_pod_resources(executor.pods, names.ROLE_EXECUTOR, settings.executor),
+            driver=_pod_resources(own.driver, names.ROLE_DRIVER, settings.driver, cpu=DRIVER_MILLICORES),
+            executor=_pod_resources(
+                executor.pods, names.ROLE_EXECUTOR, settings.executor, cpu=CORE_MILLICORES * executor.cores
+            ),
             executor_instances=executor.instances or math.ceil(job.parallelism / executor.cores),
             executor_cores=executor.cores,
             user=settings.user,
@@ -155,8 +161,11 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate) -> PodResources:
-    """:param role: also the name of the field in ``spec``."""
+def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate, *, cpu: int) -> PodResources:
+    """
+    :param role: also the name of the field in ``spec``.
+    :param cpu: request in thousandths of a core, where the resource has none; at most the limit.
+    """
     path = f"spec.{role}"
     requests, limits = f"{path}.resources.requests", f"{path}.resources.limits"
     heap = mebibytes(pod.memory, f"{path}.memory")
@@ -164,8 +173,8 @@ def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate) -> PodResou
         msg = f"{path}.memory must be at least {MIN_HEAP_MEBIBYTES}Mi for Spark to start"
         raise ConfigurationError(msg)
     overhead = mebibytes(pod.memory_overhead, f"{path}.memoryOverhead") if pod.memory_overhead else 0
-    request = millicores(pod.cpu_request, f"{requests}.cpu")
     limit = millicores(pod.cpu_limit, f"{limits}.cpu") if pod.cpu_limit else 0
+    request = millicores(pod.cpu_request, f"{requests}.cpu") if pod.cpu_request else min(cpu, limit or cpu)
     if limit and request > limit:
         msg = f"{requests}.cpu must not exceed {limits}.cpu"
         raise ConfigurationError(msg)

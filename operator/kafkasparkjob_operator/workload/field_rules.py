@@ -37,7 +37,7 @@ OPERATOR_RULES = (
     ),
     ObjectRule(
         "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"
-        " !isQuantity(string(self.requests.cpu)) ||"
+        " !has(self.requests.cpu) || !isQuantity(string(self.requests.cpu)) ||"
         " quantity(string(self.requests.cpu)).compareTo(quantity(string(self.limits.cpu))) <= 0",
         "resources.requests.cpu must not exceed resources.limits.cpu",
         ("driver.resources", "executor.resources"),

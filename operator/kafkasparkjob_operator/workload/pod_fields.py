@@ -85,7 +85,11 @@ class PodFields:
     }
 
     cpu_request: Quantity = at(
-        "Quantity of CPU, for instance 500m or 2.", default=Quantity("100m"), path="resources.requests.cpu", form=_CPU
+        "Quantity of CPU, for instance 500m or 2. By default executor.cores for an executor and 100m"
+        " for the driver, at most limits.cpu.",
+        default=Quantity(""),
+        path="resources.requests.cpu",
+        form=_CPU,
     )
     storage_request: Quantity = at(
         "Quantity of scratch space and logs, for instance 1Gi.",

@@ -135,7 +135,7 @@ def test_defaults_fill_in_everything_that_has_one(api: ApiClient) -> None:
         "mode": "Assign", "assignor": "range", "sessionTimeoutSeconds": 45, "heartbeatIntervalSeconds": 3,
         "maxPollIntervalSeconds": 300,
     }  # fmt: skip
-    requests, limits = {"cpu": "100m", "ephemeral-storage": "256Mi"}, {"ephemeral-storage": "10Gi"}
+    requests, limits = {"ephemeral-storage": "256Mi"}, {"ephemeral-storage": "10Gi"}
     assert spec["driver"] == {"resources": {"requests": requests, "limits": limits}, "memory": "1Gi"}
     assert spec["restartPolicy"]["backoff"] == {"initialSeconds": 1, "maxSeconds": 300, "multiplier": 2}
 

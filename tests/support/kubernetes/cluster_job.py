@@ -80,7 +80,7 @@ class ClusterJob:
             "sink": {"topic": self.sink},
             # One executor with a core for each of two subtasks; heaps as small as Spark takes them.
             "driver": {"memory": "512Mi"},
-            "executor": {"cores": 2, "memory": "512Mi"},
+            "executor": {"cores": 2, "memory": "512Mi", "resources": {"requests": {"cpu": "100m"}}},
             # For jobs that live for a minute: a compiler that optimises less takes half the CPU of a start.
             "sparkConf": {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
         }

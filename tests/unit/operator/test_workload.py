@@ -23,8 +23,8 @@ def wanted(**spec: Any) -> DesiredJob:
 
 def test_defaults_fit_a_small_node() -> None:
     found = wanted()
-    for pod in (found.workload.driver, found.workload.executor):
-        assert (pod.heap_mebibytes, pod.cpu_request, pod.cpu_limit) == (1024, 100, 0)
+    for pod, cpu in ((found.workload.driver, 100), (found.workload.executor, 1000)):
+        assert (pod.heap_mebibytes, pod.cpu_request, pod.cpu_limit) == (1024, cpu, 0)
         assert (pod.storage_request_mebibytes, pod.storage_limit_mebibytes) == (256, 10240)
     assert found.restart_policy == RestartPolicy()
     assert (found.suspend, found.restart_nonce) == (False, 0)
@@ -60,6 +60,27 @@ def test_cpu_is_a_quantity(cpu: str | int, millicores: int) -> None:
     resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
     found = wanted(executor={"resources": resources}).workload.executor
     assert (found.cpu_request, found.cpu_limit) == (millicores, millicores)
+
+
+@pytest.mark.parametrize(
+    ("executor", "millicores"),
+    [
+        ({}, (1000, 0)),
+        ({"cores": 4}, (4000, 0)),
+        ({"cores": 4, "resources": {"requests": {"cpu": "250m"}}}, (250, 0)),
+        ({"cores": 4, "resources": {"limits": {"cpu": 8}}}, (4000, 8000)),
+        ({"cores": 4, "resources": {"limits": {"cpu": 2}}}, (2000, 2000)),
+    ],
+)
+def test_an_executor_requests_a_cpu_for_each_task_slot(executor: dict[str, Any], millicores: tuple[int, int]) -> None:
+    found = wanted(executor=executor).workload
+    assert (found.executor.cpu_request, found.executor.cpu_limit) == millicores
+    assert (found.driver.cpu_request, found.driver.cpu_limit) == (100, 0)
+
+
+def test_a_driver_requests_no_more_than_its_limit() -> None:
+    driver = wanted(driver={"resources": {"limits": {"cpu": "50m"}}}).workload.driver
+    assert (driver.cpu_request, driver.cpu_limit) == (50, 50)
 
 
 @pytest.mark.parametrize(
