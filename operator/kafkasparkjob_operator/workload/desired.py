@@ -142,8 +142,18 @@ def desired_from_resource(
         ),
         restart_nonce=own.restart_nonce,
         suspend=own.suspend,
-        restart_policy=own.restart_policy,
+        restart_policy=_checked(own.restart_policy),
     )
+
+
+def _checked(policy: RestartPolicy) -> RestartPolicy:
+    if policy.initial_seconds > policy.max_seconds:
+        msg = (
+            f"spec.restartPolicy.backoff.initialSeconds ({policy.initial_seconds}) must not exceed"
+            f" spec.restartPolicy.backoff.maxSeconds ({policy.max_seconds})"
+        )
+        raise ConfigurationError(msg, remedy="lower initialSeconds, or raise maxSeconds")
+    return policy
 
 
 def _required(default_image: str) -> str:

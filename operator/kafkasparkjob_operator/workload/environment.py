@@ -44,13 +44,24 @@ def check_variable(name: str, variable: Mapping[str, Any], path: str) -> None:
 def environment_from(pod: Fields, name: str) -> tuple[Mapping[str, Any], ...]:
     """Reads ``driver.env`` or ``executor.env``; called by ``encoding.resource``.
 
-    :raises ConfigurationError: as :func:`check_variable`.
+    :raises ConfigurationError: as :func:`check_variable`; or a variable has no value, or two.
     """
     env = pod.objects(name)
     for index, variable in enumerate(env):
         named = Fields(variable, f"{pod.path}.{name}[{index}]").string("name")
         check_variable(named, variable, f"{pod.path}.{name}")
+        _check_origin(named, variable, f"{pod.path}.{name}")
     return tuple(env)
+
+
+def _check_origin(name: str, variable: Mapping[str, Any], path: str) -> None:
+    if ("value" in variable) == ("valueFrom" in variable):
+        msg = f"{path}: {name} needs exactly one of value and valueFrom"
+        raise ConfigurationError(msg)
+    source = variable.get("valueFrom")
+    if isinstance(source, Mapping) and ("secretKeyRef" in source) == ("configMapKeyRef" in source):
+        msg = f"{path}: {name}.valueFrom needs exactly one of secretKeyRef and configMapKeyRef"
+        raise ConfigurationError(msg)
 
 
 def _reserved(name: str) -> bool:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
+from kafkasparkjob_operator.workload.field_rules import OPERATOR_RULES
 from resourceschema.corpus import Case, cases_of
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_format import Format
@@ -117,6 +118,22 @@ def test_what_the_definition_refuses_by_the_engine_the_code_refuses_too(patch: d
     manifest = merged(yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8")), patch)
     with pytest.raises(ConfigurationError):
         read(manifest["spec"])
+
+
+OF_THE_OPERATOR = [rule.message for rule in OPERATOR_RULES]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param(case["patch"], id=case["name"])
+        for case in corpus("invalid")
+        if any(case["message"] in message for message in OF_THE_OPERATOR)
+    ],
+)
+def test_the_code_refuses_what_rules_of_the_operators_fields_refuse(patch: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        read(merged(corpus("base"), patch)["spec"])
 
 
 def formats_of_rule(field: dict[str, Any], start: str) -> set[str]:
