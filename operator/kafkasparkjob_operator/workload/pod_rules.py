@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sparkapp.model import names
+from sparkapp.model.job.client.secret_names import carries_secret
 
 _REMOVE = "remove the field"
 
@@ -132,6 +133,11 @@ def of_label(name: str, value: str) -> Refusal | None:
 
 def of_annotation(name: str, value: str) -> Refusal | None:
     """The reason against an annotation, None for an annotation of the user's."""
+    if carries_secret(value) or carries_secret(f"{name}={value}"):
+        return Refusal(
+            "it looks like a credential, and everybody who may get the pod reads it",
+            "put it into a Secret, and mount that: podTemplate.spec.volumes and volumeMounts",
+        )
     if "\n" in name or "\n" in value:
         return Refusal("the grant of an annotation has one line", "remove the line breaks")
     if _of_our_group(name):

@@ -21,6 +21,19 @@ def wanted(**spec: Any) -> DesiredJob:
     return desired_from_resource(job_body(**spec)["spec"], namespace="team", name="orders")
 
 
+PEM = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter2";'
+
+
+def template(annotations: dict[str, str]) -> dict[str, Any]:
+    return {"driver": {"podTemplate": {"metadata": {"annotations": annotations}}}}
+
+
+def test_an_annotation_may_tell_where_a_secret_is() -> None:
+    annotations = {"vault.hashicorp.com/agent-inject-secret-db": "database/creds/orders"}
+    assert wanted(**template(annotations)).workload.driver.template.annotations == annotations
+
+
 def test_defaults_fit_a_small_node() -> None:
     found = wanted()
     for pod, cpu in ((found.workload.driver, 100), (found.workload.executor, 1000)):
@@ -150,6 +163,12 @@ def test_a_driver_requests_no_more_than_its_limit() -> None:
             {"executor": {"env": [{"name": "PROXY", "value": "http://me:hunter2@proxy:3128"}]}},
             "the value of PROXY looks like",
         ),
+        ({"driver": {"env": [{"name": "BROKER", "value": PEM}]}}, "the value of BROKER looks like"),
+        ({"executor": {"env": [{"name": "BROKER", "value": JAAS}]}}, "valueFrom.secretKeyRef"),
+        ({"sparkConf": {"spark.hadoop.broker.identity": PEM}}, "spark.hadoop.broker.identity looks like a credential"),
+        ({"sink": {"topic": "x", "properties": {"client.rack": PEM}}}, "client.rack cannot be set here: its value"),
+        (template({"spec.broker": PEM}), "podTemplate.metadata.annotations: 'spec.broker' is refused: it looks like"),
+        (template({"shop/db-password": "hunter2"}), "put it into a Secret, and mount that: podTemplate.spec.volumes"),
         ({"sparkConf": {"not.spark": "x"}}, "the operator sets"),
         ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
     ],

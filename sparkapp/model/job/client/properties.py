@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.java_properties import instead_of_java_property
-from sparkapp.model.job.client.secret_names import names_secret
+from sparkapp.model.job.client.secret_names import carries_secret, names_secret
 from sparkapp.model.job.group_membership import FIELD_OF_PROPERTY
 
 OWN_PROPERTIES = (
@@ -42,13 +42,16 @@ def refused_property(name: str) -> str | None:
     return None if instead is None else f"{name} is a property of Java's client, not of librdkafka: {instead}"
 
 
-def check_properties(where: str, properties: Iterable[str]) -> None:
+def check_properties(where: str, properties: Mapping[str, str]) -> None:
     """Called by the rules between a job's fields, for source and sink.
 
     :raises ConfigurationError: naming the property and its replacement.
     """
-    for name in properties:
+    for name, value in properties.items():
         instead = refused_property(name)
+        if instead is None and carries_secret(value):
+            instead = f"{name} cannot be set here: its value looks like a credential, which comes from a Secret, by"
+            instead += " spec.kafka.authentication"
         if instead is not None:
             msg = f"{where}: {instead}"
             raise ConfigurationError(msg)

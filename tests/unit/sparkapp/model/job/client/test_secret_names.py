@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
 from sparkapp.model.errors import ConfigurationError
@@ -40,6 +43,21 @@ HARMLESS = (
     "TOKENIZERS_PARALLELISM", "COMPASS", "KEY_COLUMN", "BYPASS", "PASSENGERS_TOPIC", "MONKEY", "PRIMARY_KEY",
 )  # fmt: skip
 
+PEM = "-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
+AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+KEYS = (
+    PEM, PEM.replace(" PRIVATE", " RSA PRIVATE"), PEM.replace(" PRIVATE", " ENCRYPTED PRIVATE"),
+    "-----BEGIN OPENSSH PRIVATE KEY-----", "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+    base64.b64encode(PEM.encode()).decode(), f"{CERTIFICATE}\n{PEM}",
+    base64.b64encode(f"{CERTIFICATE}\n{PEM}".encode()).decode(),
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter2";',
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientSecret='hunter2';",
+    AWS_SECRET, f"AKIAIOSFODNN7EXAMPLE:{AWS_SECRET}", f"key {AWS_SECRET}",
+    "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY", "GOCSPX-abcdefghijklmnopqrstuvwxyz01",
+    json.dumps({"type": "service_account", "private_key_id": "1", "private_key": PEM}),
+)  # fmt: skip
+
 
 @pytest.mark.parametrize("name", [*LIBRDKAFKA, *JAVA_CLIENT, *SPARK, *VARIABLES])
 def test_a_name_of_a_secret_in_any_case(name: str) -> None:
@@ -73,6 +91,9 @@ def test_a_client_property_without_a_secret_is_accepted(name: str) -> None:
     [
         "-Djavax.net.ssl.keyStorePassword=hunter2", "-XX:+UseG1GC -Dspark.ssl.KEYPASSWORD=hunter2 -Dx=y",
         "'-Djavax.net.ssl.trustStorePassword=hunter2'", "http://user:hunter2@proxy:3128", "a=1,amqps://u:p@host/x",
+        *KEYS, f"--key={PEM}", f'{{"key": "{PEM}"}}',
+        "jdbc:postgresql://db/shop?user=me&password=hunter2", "Server=db;Pwd=hunter2;", "db.password: x, password=h",
+        "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=aHVudGVyMg==;EndpointSuffix=core.windows.net",
     ],
 )  # fmt: skip
 def test_a_value_that_carries_a_secret(value: str) -> None:
@@ -83,7 +104,11 @@ def test_a_value_that_carries_a_secret(value: str) -> None:
     "value",
     [
         "-Djavax.net.ssl.keyStore=/x/store", "-Dlog4j.level=DEBUG", "http://proxy:3128", "host:9092,other:9092",
-        "http://user@proxy", "a:b@c", "",
+        "http://user@proxy", "a:b@c", "", CERTIFICATE, base64.b64encode(CERTIFICATE.encode()).decode(),
+        "-----BEGIN PUBLIC KEY-----", "password=$(DB_PASSWORD)", "jdbc:postgresql://db/shop?password=${PASSWORD}",
+        "password=", "the password=, of nobody", "--max-tokens=512", "AccountName=shop", "x=1&y=2",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709", "sha256:" + "aB3/" * 16, "/opt/Jobs2024/in/Data3/table/ABCxyz/part",
+        "LS0tLS1CRUdJTi", "org.apache.spark.security.PlainLoginModuleFactory", "a" * 40, "AKIAIOSFODNN7EXAMPLE",
     ],
 )  # fmt: skip
 def test_a_value_that_carries_no_secret(value: str) -> None:
@@ -92,5 +117,16 @@ def test_a_value_that_carries_no_secret(value: str) -> None:
 
 def test_a_long_value_is_judged_in_time_that_grows_with_its_length() -> None:
     # Values have at most 4096 characters; each of these is the start of many matches that fail.
-    for part in ("-D", "://a", "-Da.", "http://u:", "pass."):
+    for part in (
+        "-D",
+        "://a",
+        "-Da.",
+        "http://u:",
+        "pass.",
+        "a=",
+        "-----BEGIN ",
+        "LS0tLS1CRUdJTi",
+        "aB3",
+        "LoginModule ",
+    ):
         assert not carries_secret(part * 100_000)
