@@ -11,6 +11,7 @@ from typing import Any
 from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, need_of
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
+from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, marks_of
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
     Observation,
@@ -58,13 +59,13 @@ class Cache:
         settings: JobSettings = NO_SETTINGS,
     ) -> None:
         """
-        :param clock: monotonic seconds; it measures the age of reports, and no clock of a driver does.
+        :param clock: monotonic seconds; it measures the ages of reports, and no clock of a driver does.
         :param prefixes: beginnings of transactional id prefixes that a namespace may use in addition to its own.
         :param settings: the administrator's, for all jobs.
         """
         self._settings = settings
         self._clock = clock
-        self._changed: dict[JobKey, float] = {}
+        self._observed: dict[JobKey, ObservedReport] = {}
         self._code: dict[JobKey, str] = {}
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
@@ -156,7 +157,7 @@ class Cache:
     def _drop(self, key: JobKey) -> None:
         self._needs.drop(key)
         for part in (
-            self._jobs, self._pods, self._reports, self._ended, self._attempts, self._changed, self._code,
+            self._jobs, self._pods, self._reports, self._ended, self._attempts, self._observed, self._code,
             self._standby_refused,
         ):  # fmt: skip
             part.pop(key, None)
@@ -193,30 +194,27 @@ class Cache:
 
     def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
         """Stores the report in limited size: a ConfigMap may have 1 MiB, and a tenant many of them."""
-        kept = report_body(body)
-        if self._text(key) != kept["data"][names.REPORT_KEY] or key not in self._changed:
-            self._changed[key] = self._clock()
-        self._reports[key] = kept
+        kept = self._reports[key] = report_body(body)
+        self._observed.setdefault(key, ObservedReport(self._clock)).see(marks_of(kept))
 
-    def _text(self, key: JobKey) -> object:
-        return self._reports.get(key, {}).get("data", {}).get(names.REPORT_KEY)
-
-    def report_age(self, key: JobKey, found: Mapping[str, Any] | None = None) -> float:
-        """Seconds since the report was seen to change; 0 where none is known.
+    def ages(self, key: JobKey, found: Mapping[str, Any] | None = None) -> Ages:
+        """Seconds since the report and its values were seen to change; 0 where none is known.
 
         :param found: a report of a live look, which may be newer than the cached report.
         """
-        if found is not None and report_body(found)["data"][names.REPORT_KEY] != self._text(key):
-            return 0.0
-        return self._clock() - self._changed.get(key, self._clock())
+        observed = self._observed.get(key)
+        if observed is None:
+            return UNKNOWN
+        return observed.ages(None if found is None else marks_of(report_body(found)))
 
     def restart_ages(self, *keys: JobKey) -> None:
         """Counts the ages of the jobs' reports from now: this operator could not see whether they changed.
 
         :param keys: none for all jobs.
         """
-        now = self._clock()
-        self._changed.update({key: now for key in keys or self._changed if key in self._changed})
+        for key in keys or tuple(self._observed):
+            if key in self._observed:
+                self._observed[key].restart()
 
     def access_changed(self, key: JobKey) -> None:
         """Notes that somebody has changed an object that the driver needs: the next look is live and repairs it."""
@@ -251,6 +249,7 @@ class Cache:
         """The report's ConfigMap is gone. A driver cannot create it."""
         self._count_change(key)
         self._reports.pop(key, None)
+        self._observed.pop(key, None)
         self.access_changed(key)
 
     def _count_change(self, key: JobKey) -> None:
@@ -272,7 +271,7 @@ class Cache:
             job=job,
             pods=tuple(self._pods.get(key, {}).values()),
             report=self.report(key, job.identity),
-            report_age=self.report_age(key),
+            ages=self.ages(key),
             code=self._code.get(key, ""),
             prepared=prepared_of(self._reports.get(key), job.identity),
             claims=self._attempts.get(key, {}),

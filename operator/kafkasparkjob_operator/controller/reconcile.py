@@ -195,7 +195,7 @@ class Reconciler:
         code = await digest_of(self._cluster, job)
         observation = live_observation(
             found.body, found.pods, found.config_maps, code=code,
-            report_age=self._cache.report_age(key, found.report),
+            ages=self._cache.ages(key, found.report),
             ended_driver=self._cache.ended_driver(key, job.driver_uid), taken=self._failures.taken(key),
         )  # fmt: skip
         self._cache.put_code(key, code)

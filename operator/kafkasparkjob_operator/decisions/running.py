@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -50,6 +49,7 @@ SLOW_STOP_SECONDS = 30
 MIN_STALL_SECONDS = 60
 STALL_INTERVALS = 5
 """A checkpoint that is late by this number of intervals, with records waiting, is stalled."""
+STALLED = JobReason.CHECKPOINT_STALLED
 
 
 def adopt(
@@ -133,6 +133,8 @@ def show_report(
 ) -> None:
     """Writes what a running driver reports, or that it has not reported yet.
 
+    Called after the report's conditions are set: an attempt whose checkpoints stall is not ready.
+
     :param job: for commands. :param current: the attempt runs the resource's current generation.
     :param idle: the message about subtasks that read nothing; empty where there are none.
     """
@@ -166,6 +168,9 @@ def _show_running(
         )
     if current and pending:
         draft.set_state(JobState.RUNNING, reason=PENDING, message=pending)
+    elif current and draft.reason_of(ConditionType.CHECKPOINT_HEALTHY) == STALLED:
+        stall = draft.message_of(ConditionType.CHECKPOINT_HEALTHY)
+        draft.set_state(JobState.RUNNING, reason=STALLED, message=f"{message}; {stall}")
     elif current and failure:
         reason = str(draft.section("lastFailure").get("reason"))
         draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}")
@@ -266,10 +271,11 @@ def show_numbers(draft: StatusDraft, report: Report) -> None:
 
 
 def judge_checkpoints(
-    draft: StatusDraft, report: Report | None, *, job: JobKey, interval_seconds: float, now: datetime
+    draft: StatusDraft, report: Report | None, *, job: JobKey, interval_seconds: float, age: float
 ) -> float | None:
     """Sets CheckpointHealthy. Until an attempt's first checkpoint the time counts from its first running report.
 
+    :param age: seconds since this operator saw the attempt progress, or saw that there was nothing to read.
     :returns: seconds after which time alone changes the condition, or None.
     """
     kind = ConditionType.CHECKPOINT_HEALTHY
@@ -281,30 +287,28 @@ def judge_checkpoints(
             message="no driver reports to run, so no checkpoints are expected",
         )
         return None
-    since = report.checkpoint_time or draft.section("attempt").get("runningSince")
-    last = parse_time(since)
-    limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds)
-    left = None if last is None else limit - (now - last).total_seconds()
-    if report.lag_records is None and left is not None and left <= 0:
-        message = f"the lag is unknown: the last checkpoint completed at {since}"
+    left = max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds) - age
+    if report.lag_records is None and left <= 0:
+        message = f"the lag is unknown: the last checkpoint completed at {report.checkpoint_time or 'no time'}"
         draft.condition(kind, ConditionStatus.UNKNOWN, reason="LagUnknown", message=message)
         return None
-    if report.lag_records and left is not None:
-        if left <= 0:
-            what = (
-                f"no checkpoint has completed since {since} (checkpoint {report.checkpoint_id})"
-                if report.checkpoint_time
-                else f"attempt {report.attempt} has completed no checkpoint since it began to run at {since}"
-            )
-            message = f"{what}: {report.lag_records} records wait; read the driver's log: {log_of(job, report.attempt)}"
-            draft.condition(kind, ConditionStatus.FALSE, reason="CheckpointStalled", message=message)
-            draft.event(
-                f"stalled/{report.attempt}/{report.checkpoint_id}", JobReason.CHECKPOINT_STALLED, message, warning=True
-            )
-            return None
+    if not report.lag_records:
+        draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+        return left if report.lag_records is None else None
+    # An operator that has just started cannot know the age. A stall that another operator saw ends with a checkpoint.
+    known = draft.since(kind, ConditionStatus.FALSE) is not None and draft.reason_of(kind) == STALLED
+    if left > 0 and not (known and draft.previous_checkpoint == report.checkpoint_id):
         draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
         return left
-    draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
+    since = draft.section("attempt").get("runningSince")
+    what = (
+        f"no checkpoint has completed since {report.checkpoint_time} (checkpoint {report.checkpoint_id})"
+        if report.checkpoint_time
+        else f"attempt {report.attempt} has completed no checkpoint since it began to run at {since}"
+    )
+    message = f"{what}: {report.lag_records} records wait; read the driver's log: {log_of(job, report.attempt)}"
+    draft.condition(kind, ConditionStatus.FALSE, reason=STALLED, message=message)
+    draft.event(f"stalled/{report.attempt}/{report.checkpoint_id}", STALLED, message, warning=True)
     return None
 
 

@@ -141,6 +141,7 @@ class _Planner:
         self._look_again(counted.look_again_after)
         if self.desired is not None and not self.rescaling and not self.preparing:
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
+        self._judge(report)
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
@@ -153,11 +154,10 @@ class _Planner:
             )  # fmt: skip
         else:
             show_waiting(self.draft, driver, self.job.identity.key, default_image=not self.job.spec.get("image"))
-        self._judge(report)
         self._look_again(note_stability(self.draft, self.job.spec))
 
     def _judge(self, report: Report | None) -> None:
-        self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key))
+        self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key, self.observation.ages))
 
     def _silent(self, driver: PodView, report: Report | None) -> bool:
         """True for a driver that no longer reports: its last report says nothing about the present."""
@@ -166,7 +166,7 @@ class _Planner:
         if found.lost:
             self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
         if found.stale:
-            judge_transactions(self.draft, None, self.desired, self.job.identity.key)
+            judge_transactions(self.draft, None, self.desired, self.job.identity.key, self.observation.ages)
         return found.stale
 
     def _stops(self, driver: PodView, report: Report | None) -> bool:

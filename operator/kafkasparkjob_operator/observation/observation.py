@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import (
@@ -117,7 +118,7 @@ class Observation:
     :param claims: UID of each attempt's ConfigMap, by number, as the last live look found them.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone already.
     :param prefix_refusal: why the job may not have its transactional id prefix.
-    :param report_age: seconds since the report was seen to change, by this process's monotonic clock.
+    :param ages: of the report and its values, by this process's monotonic clock.
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
     :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
@@ -127,7 +128,7 @@ class Observation:
     job: JobResource
     pods: tuple[PodView, ...]
     report: Report | None
-    report_age: float = 0.0
+    ages: Ages = UNKNOWN
     code: str = ""
     prepared: int = 0
     live: Live | None = None
@@ -199,7 +200,7 @@ def live_observation(
     pods: Iterable[Mapping[str, Any]],
     config_maps: Iterable[Mapping[str, Any]],
     *,
-    report_age: float = 0.0,
+    ages: Ages = UNKNOWN,
     code: str = "",
     ended_driver: PodView | None = None,
     taken: frozenset[str] = frozenset(),
@@ -222,7 +223,7 @@ def live_observation(
         job=job,
         pods=tuple(view for view in map(pod_view, pods) if view is not None),
         report=report_of(report, job.identity),
-        report_age=report_age if report is not None else 0.0,
+        ages=ages if report is not None else UNKNOWN,
         code=code,
         prepared=prepared_of(report, job.identity),
         ended_driver=ended_driver,

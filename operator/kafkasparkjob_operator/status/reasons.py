@@ -41,7 +41,8 @@ class JobReason(ExplainedReason):
     )
     CHECKPOINT_STALLED = (
         "CheckpointStalled",
-        "No checkpoint has completed for much longer than the interval, and records wait.",
+        "No checkpoint has completed for five intervals, at least 60 s, and records wait. `Ready` is False until one"
+        " completes.",
         "Read the driver's log by the command of the message.",
     )
     CODE_CHANGED = (

@@ -76,6 +76,12 @@ class StatusDraft:
         return str(self._status.get("message", ""))
 
     @property
+    def previous_checkpoint(self) -> int:
+        """The checkpoint that the status had before this plan; 0 for none."""
+        number = self._job.status.get("checkpoint", {}).get("id", 0)
+        return number if isinstance(number, int) else 0
+
+    @property
     def parallelism(self) -> int:
         """Parallelism of the attempt; 0 before the first attempt."""
         number = self._status.get("parallelism", 0)
@@ -142,6 +148,18 @@ class StatusDraft:
             if condition.get("type") == kind and condition.get("status") == status:
                 return str(condition.get("lastTransitionTime") or "")
         return None
+
+    def reason_of(self, kind: ConditionType) -> str:
+        """The condition's reason; empty where it was never set."""
+        return self._text_of(kind, "reason")
+
+    def message_of(self, kind: ConditionType) -> str:
+        """The condition's message; empty where it was never set."""
+        return self._text_of(kind, "message")
+
+    def _text_of(self, kind: ConditionType, name: str) -> str:
+        conditions = self._status.get("conditions") or ()
+        return next((str(each.get(name) or "") for each in conditions if each.get("type") == kind), "")
 
     def has_condition(self, kind: ConditionType) -> bool:
         """Whether the condition was ever set."""

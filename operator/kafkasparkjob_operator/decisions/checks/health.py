@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.running import MIN_STALL_SECONDS, STALL_INTERVALS, judge_checkpoints
 from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.observation.ages import Ages
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
@@ -25,13 +25,16 @@ _DURABLE = {
 }
 
 
-def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey) -> float | None:
+def judge_health(
+    draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey, ages: Ages
+) -> float | None:
     """Sets KafkaReachable, CheckpointHealthy, TransactionsHealthy and TransactionsDurable in each plan.
 
     Called by the state machine.
 
     :param report: of the current attempt; None where its driver does not run or has not reported yet.
     :param desired: the resource's spec; None where it is invalid. :param job: for commands.
+    :param ages: of the report's values.
     :returns: seconds after which time alone changes a condition, or None.
     """
     _judge_kafka(draft, report)
@@ -40,8 +43,8 @@ def judge_health(draft: StatusDraft, report: Report | None, desired: DesiredJob 
         _judge_records(draft, report, desired)
     interval = desired.spec.checkpoint_interval if desired is not None else _INTERVAL_SECONDS
     again = (
-        judge_checkpoints(draft, report, job=job, interval_seconds=interval, now=draft.now),
-        judge_transactions(draft, report, desired, job),
+        judge_checkpoints(draft, report, job=job, interval_seconds=interval, age=ages.progress),
+        judge_transactions(draft, report, desired, job, ages),
     )
     return min((seconds for seconds in again if seconds is not None), default=None)
 
@@ -92,7 +95,7 @@ def _judge_records(draft: StatusDraft, report: Report | None, desired: DesiredJo
 
 
 def judge_transactions(
-    draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey
+    draft: StatusDraft, report: Report | None, desired: DesiredJob | None, job: JobKey, ages: Ages
 ) -> float | None:
     """Sets TransactionsHealthy by the oldest open transaction. A running checkpoint has open transactions, too.
 
@@ -116,16 +119,17 @@ def judge_transactions(
         draft.condition(kind, ConditionStatus.FALSE, reason="TransactionHanging", message=message)
         draft.event(f"hanging/{report.attempt}", JobReason.TRANSACTION_HANGING, message, warning=True)
         return None
-    began = parse_time(report.oldest_transaction_time)
+    since = report.oldest_transaction_time
     limit = max(MIN_STALL_SECONDS, STALL_INTERVALS * desired.spec.checkpoint_interval)
-    left = None if began is None else limit - (draft.now - began).total_seconds()
+    # As for a stall: the verdict of an operator that has ended stays while the same transaction is open.
+    known = draft.since(kind, ConditionStatus.FALSE) is not None and since in draft.message_of(kind)
+    left = None if not since else 0.0 if known else limit - ages.transaction
     used = report.transaction_time_used
     runs_out = f"the oldest transaction has used {used} % of spec.sink.transactions.timeoutSeconds" if used else ""
     if left is None or left > 0:
         reason = "TransactionTimeRunsOut" if used else "NoneOverdue"
         draft.condition(kind, ConditionStatus.TRUE, reason=reason, message=runs_out)
         return left
-    since = report.oldest_transaction_time
     message = (
         f"a transaction has been open since {since} and holds back read_committed readers;"
         f" list it: `python3 -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"

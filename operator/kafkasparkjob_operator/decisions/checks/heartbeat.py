@@ -56,7 +56,7 @@ def silence_of(
     """
     if report is None or not report.heartbeat_seconds:
         return Silence()
-    age = observation.report_age
+    age = observation.ages.report
     limit = max(STALE_SECONDS, 3.0 * report.heartbeat_seconds)
     if age <= limit:
         return Silence(change_after=limit - age)

@@ -265,7 +265,11 @@ async def test_a_first_checkpoint_that_does_not_complete_is_a_stall(operator_fix
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
     operator_fixture.restart_operator()
+    await operator_fixture.settle()
     operator_fixture.wait(2)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True", "it counts anew"
+    operator_fixture.wait(60)
     await operator_fixture.settle()
     healthy = operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")
     assert (healthy["status"], healthy["reason"]) == ("False", "CheckpointStalled")

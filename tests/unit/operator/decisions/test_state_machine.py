@@ -836,6 +836,7 @@ async def test_a_stalled_checkpoint_is_shown(operator_fixture: OperatorFixture) 
     await operator_fixture.run(1)
     operator_fixture.kubernetes.add_executor(KEY, 1)
     operator_fixture.report(1, checkpoint_id=10, checkpoint_time="2026-11-21T12:00:00Z", lag_records=5)
+    await operator_fixture.settle()
     operator_fixture.wait(59)
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"

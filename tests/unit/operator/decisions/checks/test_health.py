@@ -100,12 +100,79 @@ async def test_kafka_is_reachable_when_a_driver_has_reached_it(state: DriverStat
 async def test_a_job_that_prepares_a_standby_is_judged_meanwhile() -> None:
     fixture = await running(restartPolicy={"successor": "BeforeStop"})
     fixture.kubernetes.edit_job(KEY, parallelism=3)
-    fixture.wait(PREPARE_SECONDS - 20)
     fixture.report(1, **OPEN, lag_records=7)
+    await fixture.settle()
+    fixture.wait(PREPARE_SECONDS - 20)
+    fixture.report(1, **OPEN, lag_records=8)
     await fixture.settle()
     assert fixture.status["reason"] == "PreparingSuccessor"
     assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
     assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
+
+
+@pytest.mark.parametrize("clock", ["2026-11-21T11:58:50Z", "2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z"])
+async def test_a_stall_is_measured_by_no_clock_of_another_machine(clock: str) -> None:
+    """The clocks of driver and brokers are 70 s behind, right, or an hour ahead."""
+    fixture = await running()
+    said = {**OPEN, "checkpoint_id": 11, "checkpoint_time": clock, "oldest_transaction_time": clock}
+    fixture.report(1, **said, lag_records=7)
+    await fixture.settle()
+    assert conditions(fixture) == {"True"}
+    fixture.wait(61)
+    fixture.report(1, **said, lag_records=8)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
+    assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
+    fixture.report(1, **{**said, "checkpoint_id": 12, "oldest_transaction_time": "2026-11-21T12:01:00Z"}, lag_records=7)
+    await fixture.settle()
+    assert conditions(fixture) == {"True"}
+
+
+async def test_a_stall_outlives_the_operator_that_saw_it_begin() -> None:
+    fixture = await running()
+    fixture.report(1, **OPEN, lag_records=7)
+    await fixture.settle()
+    fixture.wait(61)
+    await fixture.settle()
+    fixture.restart_operator()
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
+    assert fixture.kubernetes.condition(KEY, "TransactionsHealthy")["reason"] == "TransactionOverdue"
+    fixture.report(1, **{**OPEN, "checkpoint_id": 11, "transactions_open": 0, "oldest_transaction_time": ""})
+    await fixture.settle()
+    assert conditions(fixture) == {"True"}
+
+
+async def test_records_after_an_hour_without_any_are_no_stall() -> None:
+    fixture = await running()
+    fixture.wait(3600)
+    fixture.report(1, **OPEN, lag_records=1)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["status"] == "True"
+    fixture.wait(61)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointStalled"
+
+
+@pytest.mark.parametrize("lag", [0, None, 7])
+async def test_ready_follows_progress_where_there_is_something_to_read(lag: int | None) -> None:
+    """A function of the user hangs. Heartbeats go on."""
+    fixture = await running()
+    fixture.report(1, **OPEN, lag_records=lag)
+    await fixture.settle()
+    assert fixture.ready["status"] == "True"
+    for _ in range(12):
+        fixture.wait(10)
+        fixture.report(1, **OPEN, lag_records=lag, updated_at=str(fixture.now))
+        await fixture.settle()
+    assert fixture.ready["status"] == ("False" if lag else "True")
+    assert fixture.status["state"] == "Running"
+    if lag:
+        assert fixture.ready["reason"] == "CheckpointStalled"
+        assert "records wait" in fixture.ready["message"]
+        fixture.report(1, **{**OPEN, "checkpoint_id": 11}, lag_records=lag)
+        await fixture.settle()
+        assert (fixture.ready["status"], fixture.ready["reason"]) == ("True", "Running")
 
 
 async def test_a_transaction_without_its_marker_is_named_until_it_has_it() -> None:

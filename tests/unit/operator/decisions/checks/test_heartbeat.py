@@ -143,14 +143,14 @@ async def test_an_idle_driver_that_sends_heartbeats_stays_ready() -> None:
     operator_fixture = await running()
     for _ in range(20):
         operator_fixture.wait(10)
-        beat(operator_fixture)
+        beat(operator_fixture, lag_records=0)
         await operator_fixture.settle()
         assert operator_fixture.ready["status"] == "True"
 
 
 async def test_a_driver_of_a_previous_release_is_not_judged_by_heartbeats() -> None:
     operator_fixture = await running()
-    beat(operator_fixture, heartbeat_seconds=0)
+    beat(operator_fixture, heartbeat_seconds=0, lag_records=0)
     await operator_fixture.settle()
     operator_fixture.wait(3600)
     await operator_fixture.settle()
