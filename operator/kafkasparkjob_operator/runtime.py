@@ -78,7 +78,7 @@ class _Operator:
             self.cluster, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leadership.leading, includes=self.namespaces.includes,
             resync_seconds=settings.resync_seconds, numbers_seconds=settings.numbers_seconds,
-            network_rules=settings.network_rules,
+            network_rules=settings.network_rules, concurrent_restarts=settings.concurrent_restarts,
             decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
         )  # fmt: skip
         self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))

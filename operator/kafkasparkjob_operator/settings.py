@@ -44,6 +44,8 @@ class Settings:
     """Seconds after which every job is reconciled again, even without an event."""
     numbers_seconds: int = 5
     """Minimum seconds between two writes of a job's progress numbers to its status."""
+    concurrent_restarts: int = 100
+    """Jobs that may restart unasked at the same time: after a failure, or for new code. 0 for any number."""
     deletion_seconds: int = 300
     """The longest time for which the deletion of a job waits until its transactions without a time-out are settled.
     0 adds no finalizer: for rights that end with the namespace of the job, which would stay for good."""
@@ -92,6 +94,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         connections=_integer(environ, "CONNECTIONS", default.connections),
         resync_seconds=_integer(environ, "RESYNC_SECONDS", default.resync_seconds),
         numbers_seconds=_integer(environ, "NUMBERS_SECONDS", default.numbers_seconds, low=0),
+        concurrent_restarts=_integer(environ, "CONCURRENT_RESTARTS", default.concurrent_restarts, low=0),
         deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
         transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
         network_rules=_network_rules(environ, "NETWORK_RULES"),

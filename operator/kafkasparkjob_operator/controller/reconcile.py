@@ -45,6 +45,7 @@ from kafkasparkjob_operator.kubernetes.port import (
     ObjectRefused,
 )
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, job_resource, live_observation
+from kafkasparkjob_operator.observation.restarting import RestartingJobs, restarting
 from kafkasparkjob_operator.settings import NetworkRules
 from kafkasparkjob_operator.status.events import JobEvent
 
@@ -67,6 +68,7 @@ class Reconciler:
     :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
     :param decide: the state machine with the operator's settings.
     :param network_rules: of the jobs' NetworkPolicies; none for no policies.
+    :param concurrent_restarts: jobs that may restart unasked at the same time; 0 for any number.
     :param now: the wall clock.
     """
 
@@ -83,6 +85,7 @@ class Reconciler:
         numbers_seconds: float = 5,
         decide: Callable[[Observation, datetime], Plan] = plan,
         network_rules: NetworkRules | None = None,
+        concurrent_restarts: int = 0,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._cluster = cluster
@@ -95,6 +98,7 @@ class Reconciler:
         self._runner = PlanRunner(cluster, may_act, network_rules or {})
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
         self._recorder = EventRecorder(self._runner.guard, dropped=dropped, throttled=throttled, now=now)
+        self._restarting = RestartingJobs(concurrent_restarts, clock=time.monotonic, wake=queue.add)
         self._hold = Hold(self._runner, self._recorder, cache)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
@@ -147,6 +151,7 @@ class Reconciler:
         :raises ClusterError: and its subclasses; the caller decides when to retry.
         """
         observation, the_plan = await self._decide(key)
+        self._count_restart(key, the_plan)
         if observation is None or the_plan.status is None:
             if observation is None:
                 self._forget(key)
@@ -173,7 +178,7 @@ class Reconciler:
         if not changed and time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
             observation = self._cache.observe(key)
             if observation is not None:
-                the_plan = self._plan(observation, self._now())
+                the_plan = self._planned(observation)
                 if not the_plan.needs_live and not the_plan.actions:
                     return observation, the_plan
         observation = await self._look(key)
@@ -184,7 +189,20 @@ class Reconciler:
             except (ObjectRefused, refusals.ObjectAwaitsCollection) as error:
                 # A running job needs no repair to continue.
                 LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)
-        return observation, self._plan(observation, self._now()) if observation is not None else Plan()
+        return observation, self._planned(observation) if observation is not None else Plan()
+
+    def _planned(self, observation: Observation) -> Plan:
+        may_restart = self._restarting.has_room(observation.job.identity.key)
+        return self._plan(replace(observation, may_restart=may_restart), self._now())
+
+    def _count_restart(self, key: JobKey, the_plan: Plan) -> None:
+        """Without a pause after :meth:`_planned`, so that no other worker finds the same room."""
+        if the_plan.restarts:
+            self._restarting.began(key)
+        elif the_plan.awaits_restart:
+            self._restarting.waits(key)
+        elif the_plan.status is not None and not restarting(the_plan.status):
+            self._restarting.ended(key)
 
     async def _look(self, key: JobKey) -> Observation | None:
         changes = self._cache.changes(key)
@@ -296,5 +314,6 @@ class Reconciler:
         self._written_at.pop(key, None)
         self._recorder.forget(key)
         self._failures.forget(key)
+        self._restarting.ended(key)
         self._cache.forget(key)
         self._queue.forget(key)

@@ -139,6 +139,8 @@ class Plan:
 
     :param status: the whole status; equal to the resource's where nothing is to be written.
     :param look_again_after: seconds after which time alone may change the plan.
+    :param restarts: the job restarts, and counts among the jobs that do.
+    :param awaits_restart: too many others do (:class:`~..observation.restarting.RestartingJobs`).
     :param needs_live: the cache is not enough: look at the API server and plan again. All other fields are empty.
     """
 
@@ -146,6 +148,8 @@ class Plan:
     status: Mapping[str, Any] | None = None
     events: tuple[JobEvent, ...] = ()
     look_again_after: float | None = None
+    restarts: bool = False
+    awaits_restart: bool = False
     needs_live: bool = False
 
     @property

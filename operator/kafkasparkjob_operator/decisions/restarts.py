@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from datetime import timedelta
@@ -117,7 +118,8 @@ def _drained_unasked(draft: StatusDraft, observation: Observation, ending: Endin
     number, restarts = current_attempt(observation), draft.section("restarts")
     rotated = ending.reason == CREDENTIALS_CHANGED
     quick = not rotated and _age_seconds(draft) < QUICK_END_SECONDS
-    delay = _floor(draft, restart_policy_of(observation.job.spec).initial_seconds if quick else 0)
+    pause = restart_policy_of(observation.job.spec).initial_seconds if quick else 0
+    delay = _floor(draft, spread(pause, observation.job.identity.uid, number))
     restarts["total"] = restarts.get("total", 0) + 1
     restarts["lastReason"] = ending.reason
     restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
@@ -162,7 +164,7 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
         draft.event(f"limit/{number}", JobReason.RESTART_LIMIT_REACHED, message, warning=True)
         draft.set_state(JobState.FAILED, reason=JobReason.RESTART_LIMIT_REACHED, message=message)
     else:
-        delay = _floor(draft, backoff_seconds(policy, failures))
+        delay = _floor(draft, spread(backoff_seconds(policy, failures), observation.job.identity.uid, number))
         restarts["total"] = restarts.get("total", 0) + 1
         restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
         message = f"attempt {number} failed: {ending.text}; the next attempt starts in {delay} s"
@@ -210,3 +212,14 @@ def backoff_seconds(policy: RestartPolicy, failures: int) -> int:
         if delay == 0 or policy.multiplier == 1:
             break
     return min(delay, policy.max_seconds)
+
+
+def spread(seconds: int, uid: str, attempt: int) -> int:
+    """The delay less up to a quarter, so that jobs that failed together do not start together.
+
+    The same for each plan of the same failure. Delays below 4 s are kept.
+
+    :param uid: of the resource. :param attempt: that failed.
+    """
+    share = int.from_bytes(hashlib.sha256(f"{uid}/{attempt}".encode()).digest()[:4]) / 2**32
+    return seconds - int(share * (seconds // 4 + 1))

@@ -44,6 +44,8 @@ from kafkasparkjob_operator.workload import DesiredJob, JobSettings, RestartPoli
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 
+AWAIT_RESTART_SECONDS = 60.0
+"""A job that waits for others is woken; this covers a restart of the others that never ends."""
 CLEAR_SECONDS = 1.5
 """The finished pod of the previous attempt, kept for its log, is deleted this long before the pause ends."""
 
@@ -62,11 +64,15 @@ class Decision:
     """The result of :func:`decide_start`.
 
     :param ready: nothing forbids the next step, so the finished pod of the previous attempt may be deleted.
+    :param restarts: an attempt starts although nobody has asked for it.
+    :param awaits_restart: it would start, but too many other jobs restart.
     """
 
     actions: tuple[Action, ...] = ()
     ready: bool = False
     look_again_after: float | None = None
+    restarts: bool = False
+    awaits_restart: bool = False
 
 
 def decide_start(
@@ -103,7 +109,12 @@ def decide_start(
             return Decision()
         chosen, desired = fallback
     forget_failures(draft, observation, live)
+    restarts = standby is None and start_reason(draft, chosen.generation) is StartReason.RESTARTED
     refusal = _refusal(draft, observation, live, desired, generation=chosen.generation, standby=standby is not None)
+    if refusal is None and restarts and not observation.may_restart:
+        message = "the job restarts when some of the other jobs that restart at the moment run"
+        draft.set_starting(JobState.RESTARTING, reason=JobReason.AWAITING_RESTART, message=message)
+        refusal = Decision(awaits_restart=True, look_again_after=AWAIT_RESTART_SECONDS)
     if refusal is not None:
         return refusal
     if not clear:
@@ -112,7 +123,7 @@ def decide_start(
     if left > 0:
         return Decision(look_again_after=left)
     actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
-    return Decision(actions=actions, ready=True)
+    return Decision(actions=actions, ready=True, restarts=restarts)
 
 
 def _refusal(

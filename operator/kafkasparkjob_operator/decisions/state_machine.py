@@ -37,7 +37,7 @@ from kafkasparkjob_operator.decisions.running import (
     warn_of_slow_stop,
 )
 from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_preparing, stand_by, standby_pods
-from kafkasparkjob_operator.decisions.starting import decide_start
+from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
@@ -95,7 +95,7 @@ class _Planner:
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.rescaling = 0
-        self.preparing = False
+        self.preparing = self.restarts = self.awaits_restart = False
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
@@ -119,7 +119,7 @@ class _Planner:
         self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
         return Plan(
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
-            look_again_after=self.look_again_after,
+            look_again_after=self.look_again_after, restarts=self.restarts, awaits_restart=self.awaits_restart,
         )  # fmt: skip
 
     def _live(self) -> Live:
@@ -179,7 +179,11 @@ class _Planner:
             )  # fmt: skip
             return True
         changed = changed_code(self.draft, self.observation, driver.code)
-        if changed:
+        if changed and not self.observation.may_restart:
+            self.awaits_restart = True
+            self._look_again(AWAIT_RESTART_SECONDS)
+        elif changed:
+            self.restarts = True
             self._delete(self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
             return True
@@ -263,6 +267,7 @@ class _Planner:
             self._delete([driver])
             self._wait_for_pods([driver])
             return
+        self.restarts, self.awaits_restart = decision.restarts, decision.awaits_restart
         self.actions.extend(decision.actions)
         self._look_again(decision.look_again_after)
 

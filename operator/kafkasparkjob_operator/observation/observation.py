@@ -122,6 +122,7 @@ class Observation:
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
     :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
+    :param may_restart: False while the operator lets too many other jobs restart at the same time.
     :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
     """
 
@@ -135,6 +136,7 @@ class Observation:
     ended_driver: PodView | None = None
     prefix_refusal: PrefixRefusal | None = None
     standby_refused: int = 0
+    may_restart: bool = True
     foreign: tuple[PodView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
 

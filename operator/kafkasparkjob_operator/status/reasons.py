@@ -39,6 +39,11 @@ class JobReason(ExplainedReason):
         "An object of a deleted job of the same name still exists. Kubernetes usually deletes it within seconds.",
         "If it stays, use the command of the message, which deletes it.",
     )
+    AWAITING_RESTART = (
+        "AwaitingRestart",
+        "Too many other jobs restart at the moment (`operator.concurrentRestarts` of the chart). The job restarts when"
+        " some of them run. A job whose code has changed runs with its previous code until then.",
+    )
     CHECKPOINT_STALLED = (
         "CheckpointStalled",
         "No checkpoint has completed for five intervals, at least 60 s, and records wait. `Ready` is False until one"

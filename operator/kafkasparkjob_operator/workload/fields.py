@@ -42,8 +42,9 @@ class RestartPolicy:
     }
 
     initial_seconds: int = at(
-        "Delay after the first failure, in seconds. After three restarts, attempts start at least 10"
-        " s after each other.",
+        "Delay after the first failure, in seconds. Up to a quarter of each delay is left out, so that"
+        " jobs do not restart in step. After three restarts, attempts start at least 10 s after each"
+        " other.",
         default=1,
         low=0,
         high=86400,

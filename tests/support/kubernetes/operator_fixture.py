@@ -75,7 +75,7 @@ class OperatorFixture:
 
     def restart_operator(
         self, *, deletion_seconds: float = 300, settings: JobSettings = NO_SETTINGS,
-        network_rules: NetworkRules | None = None,
+        network_rules: NetworkRules | None = None, concurrent_restarts: int = 0,
     ) -> None:  # fmt: skip
         """A new process: everything that was not written down is forgotten."""
         self.cache = Cache(clock=self.monotonic, settings=settings)
@@ -84,6 +84,7 @@ class OperatorFixture:
         self.reconciler = Reconciler(
             self.kubernetes, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leading, numbers_seconds=0, now=lambda: self.now, network_rules=network_rules,
+            concurrent_restarts=concurrent_restarts,
             decide=partial(plan, deletion_seconds=deletion_seconds, settings=settings),
         )  # fmt: skip
 

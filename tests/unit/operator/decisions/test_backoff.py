@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasparkjob_operator.decisions.restarts import backoff_seconds
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.restarts import backoff_seconds, spread
 from kafkasparkjob_operator.workload import RestartPolicy
-from tests.support.kubernetes.operator_fixture import FAILED, OperatorFixture
+from tests.support.kubernetes.operator_fixture import FAILED, KEY, UID, OperatorFixture
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,33 @@ def test_backoff(policy: RestartPolicy, pauses: list[int]) -> None:
 def test_backoff_stays_within_its_bounds(failures: int, initial: int, highest: int, by: int) -> None:
     policy = RestartPolicy(initial_seconds=initial, max_seconds=highest, multiplier=by)
     assert 0 <= backoff_seconds(policy, failures) <= highest
+
+
+def test_an_outage_does_not_start_all_jobs_in_step() -> None:
+    """Two hundred jobs fail at the same moment, each for the seventh time."""
+    found = [spread(64, f"uid-{number}", 7) for number in range(200)]
+    assert (min(found), max(found)) == (48, 64)
+    assert max(map(found.count, found)) < 40
+    assert found == [spread(64, f"uid-{number}", 7) for number in range(200)], "a plan that is made again is equal"
+    assert {spread(delay, f"uid-{number}", 1) for delay in (0, 1, 3) for number in range(200)} == {0, 1, 3}
+
+
+async def test_jobs_that_fail_together_start_at_different_times() -> None:
+    times = set()
+    for number in range(12):
+        operator_fixture = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 200}})
+        operator_fixture.kubernetes.job(KEY)["metadata"]["uid"] = UID.replace("job", f"job{number}")
+        await operator_fixture.settle()
+        operator_fixture.kubernetes.pod_runs("orders-1-driver")
+        operator_fixture.driver_ends(1, FAILED)
+        await operator_fixture.settle()
+        retry = parse_time(operator_fixture.status["restarts"]["nextRetryTime"])
+        assert retry is not None
+        seconds = (retry - operator_fixture.now).total_seconds()
+        assert 150 <= seconds <= 200
+        assert operator_fixture.status["message"].endswith(f"the next attempt starts in {seconds:.0f} s")
+        times.add(seconds)
+    assert len(times) > 5
 
 
 async def test_a_crash_loop_without_a_pause_starts_an_attempt_every_ten_seconds() -> None:

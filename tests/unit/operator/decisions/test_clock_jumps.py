@@ -37,12 +37,12 @@ async def test_a_pause_after_a_failure_does_not_last_an_hour(jump: float) -> Non
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_a_pause_is_kept_as_long_as_it_can_be_right(jump: float) -> None:
     """The jump comes first: the next pause is measured by the new clock, and as long as ever."""
-    operator_fixture = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 5}})
+    operator_fixture = OperatorFixture(restartPolicy={"backoff": {"initialSeconds": 3}})
     await operator_fixture.run(1)
     operator_fixture.wait(jump)
     operator_fixture.driver_ends(1, FAILED)
     await operator_fixture.settle()
-    operator_fixture.wait(4)
+    operator_fixture.wait(2)
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.driver_attempts == [1]
     operator_fixture.wait(1)
