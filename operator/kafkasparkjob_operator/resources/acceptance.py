@@ -27,7 +27,8 @@ MOST_REFERENCES = 64
 MOST_PROJECTED = 4
 """Projected volumes of an executor; likewise."""
 MOST_METADATA = 32
-"""Labels and annotations of templates on an executor. The cost of the admission policy grows with them."""
+"""Labels, annotations, node selectors and tolerations of templates on an executor. The cost of the admission policy
+grows with them."""
 MOST_METADATA_CHARACTERS = 8192
 """Their characters, names included."""
 _TITLES = {
@@ -125,10 +126,10 @@ def _check_limits(desired: DesiredJob, job: JobIdentity) -> None:
     count = len(text.splitlines())
     if count > MOST_METADATA or len(text) > MOST_METADATA_CHARACTERS:
         msg = (
-            f"the executors have {count} labels and annotations of templates with {len(text)} characters; at most"
-            f" {MOST_METADATA} with {MOST_METADATA_CHARACTERS} characters are possible"
+            f"the executors have {count} labels, annotations, node selectors and tolerations of templates with"
+            f" {len(text)} characters; at most {MOST_METADATA} with {MOST_METADATA_CHARACTERS} characters are possible"
         )
-        raise ConfigurationError(msg, remedy="remove some of them from spec.executor.podTemplate.metadata")
+        raise ConfigurationError(msg, remedy="remove some of them from spec.executor.podTemplate")
     found = [*every_reference(spec), *(("secrets", name) for name in desired.workload.image_pull_secrets)]
     found.remove(("secrets", names.spark_secret(job.name, job.uid, 0)))
     for kind, most in EXECUTOR_LIMITS.items():

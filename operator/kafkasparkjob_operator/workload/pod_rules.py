@@ -26,6 +26,9 @@ GRACE_SECONDS: Mapping[str, int] = {names.ROLE_DRIVER: 120, names.ROLE_EXECUTOR:
 """Seconds from SIGTERM to SIGKILL: the driver finishes its checkpoint, an executor's transactions are settled by the
 next attempt. A template may set more."""
 
+MOST_EXECUTOR_GRACE_SECONDS = 600
+"""The chart's admission policy of drivers has the same: the next attempt waits for an executor's pod that long."""
+
 FREE_SPEC_FIELDS: Mapping[str, type] = {
     "nodeSelector": dict, "tolerations": list, "affinity": dict, "topologySpreadConstraints": list,
     "schedulerName": str, "hostAliases": list, "dnsConfig": dict,

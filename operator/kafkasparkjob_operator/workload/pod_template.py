@@ -15,6 +15,7 @@ from kafkasparkjob_operator.workload.pod_rules import (
     FREE_SPEC_FIELDS,
     GENERAL,
     GRACE_SECONDS,
+    MOST_EXECUTOR_GRACE_SECONDS,
     MOUNT_FIELDS,
     Refusal,
     of_annotation,
@@ -24,6 +25,7 @@ from kafkasparkjob_operator.workload.pod_rules import (
     of_spec_field,
     of_volume_name,
 )
+from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.rules.object_names import check_object_name
 
@@ -125,6 +127,9 @@ class _Template:
         if type(value) is not int or value < low:
             reason = f"the {self.role} needs {low} s to stop in order"
             _refuse(f"{path}: {value}", Refusal(reason, f"set at least {low}, or remove it"))
+        if self.role == names.ROLE_EXECUTOR and value > MOST_EXECUTOR_GRACE_SECONDS:
+            reason = "the next attempt waits for the pods of the previous attempt"
+            _refuse(f"{path}: {value}", Refusal(reason, f"set at most {MOST_EXECUTOR_GRACE_SECONDS}"))
 
     def _pod_security(self, path: str, value: Any) -> None:
         for name in _object(value, path):

@@ -25,6 +25,10 @@ def spec(**fields: Any) -> Attack:
     return lambda pod: pod["spec"].update(fields)
 
 
+def tolerates(**fields: Any) -> Attack:
+    return lambda pod: pod["spec"].setdefault("tolerations", []).append(fields)
+
+
 def container(**fields: Any) -> Attack:
     return lambda pod: pod["spec"]["containers"][0].update(fields)
 
@@ -115,6 +119,15 @@ def pod_attacks(job: str, other: str) -> dict[str, tuple[Attack, str]]:
         "the node's processes": (spec(hostPID=True), "namespace of its node"),
         "the node's memory": (spec(hostIPC=True), "namespace of its node"),
         "a node by name": (spec(nodeName="control-plane"), "chooses the node"),
+        "300 days of grace": (spec(terminationGracePeriodSeconds=300 * 86400), "grace"),
+        "a scheduling gate": (spec(schedulingGates=[{"name": "example.com/never"}]), "scheduling gate"),
+        "a deadline": (spec(activeDeadlineSeconds=5), "deadline"),
+        "a toleration of everything": (tolerates(operator="Exists"), "tolerations"),
+        "a toleration of the template with another effect": (tolerates(key="pool", effect="NoExecute"), "tolerations"),
+        "a node selector": (spec(nodeSelector={"kubernetes.io/hostname": "victim"}), "node selector"),
+        "a node selector of the template with another value": (spec(nodeSelector={"pool": "other"}), "node selector"),
+        "an affinity": (spec(affinity={"podAffinity": {}}), "affinity"),
+        "another scheduler": (spec(schedulerName="none"), "scheduler"),
         "a port of the node": (container(ports=[{"containerPort": 80, "hostPort": 80}]), "ports of its node"),
         "a probe of the node's": (container(livenessProbe=PROBE), "probes"),
         "a second container": (lambda pod: pod["spec"]["containers"].append(SIDECAR), "one container"),

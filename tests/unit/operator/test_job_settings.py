@@ -174,8 +174,8 @@ LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (executor(volumes=[{"name": f"v{n}", "projected": {"sources": []}} for n in range(4)]),
      executor(volumes=[{"name": f"v{n}", "projected": {"sources": []}} for n in range(5)]),
      "the executors have 5 projected volumes, and at most 4 are possible"),
-    (metadata(32, "1"), metadata(33, "1"), "the executors have 33 labels and annotations of templates with "),
-    (metadata(1, "x" * 8170), metadata(1, "x" * 8192), "the executors have 1 labels and annotations of templates with"),
+    (metadata(32, "1"), metadata(33, "1"), "the executors have 33 labels, annotations, node "),
+    (metadata(1, "x" * 8170), metadata(1, "x" * 8192), "the executors have 1 labels, annotations, node "),
 ]  # fmt: skip
 
 

@@ -290,6 +290,29 @@ def test_the_driver_keeps_the_time_that_its_last_checkpoint_needs() -> None:
     assert "set at least 120, or remove it" in refused("driver", {"spec": {"terminationGracePeriodSeconds": 119}})
 
 
+def test_an_executor_has_the_grace_that_the_policy_allows() -> None:
+    wanted(executor={"podTemplate": {"spec": {"terminationGracePeriodSeconds": 600}}})
+    assert "set at most 600" in refused("executor", {"spec": {"terminationGracePeriodSeconds": 601}})
+    wanted(driver={"podTemplate": {"spec": {"terminationGracePeriodSeconds": 601}}})
+
+
+def test_the_choice_of_a_node_is_granted_with_the_labels() -> None:
+    spec = {
+        "nodeSelector": {"pool": "spot"},
+        "tolerations": [{"key": "pool", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}, {}],
+        "schedulerName": "batch",
+        "affinity": {},
+    }
+    pod = pod_of("executor", wanted(executor={"podTemplate": {"spec": spec}}))
+    assert pod["metadata"]["annotations"][ANNOTATION_METADATA].splitlines() == [
+        "nodeSelector pool=spot",
+        "toleration key=pool operator=Exists value= effect=NoExecute seconds=0",
+        "toleration key= operator= value= effect= seconds=",
+        "schedulerName batch",
+        "affinity",
+    ]
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_volume_of_the_operators_has_a_name_that_templates_cannot_use(role: str) -> None:
     scram = {"type": "scram-sha-512", "username": "u", "passwordSecret": {"secretName": "s", "password": "k"}}

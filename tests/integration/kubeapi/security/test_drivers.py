@@ -51,12 +51,18 @@ SPEC: dict[str, Any] = {
         "podTemplate": {
             "metadata": {"labels": {"team": "data"}, "annotations": {"example.com/owner": "a=b, c"}},
             "spec": {
+                "nodeSelector": {"pool": "spot"},
+                "tolerations": [
+                    {"key": "pool", "operator": "Equal", "value": "spot", "effect": "NoSchedule"},
+                    {"key": "flaky", "operator": "Exists", "tolerationSeconds": 60, "effect": "NoExecute"},
+                ],
+                "terminationGracePeriodSeconds": 600,
                 "containers": [
                     {
                         "name": "executor",
                         "envFrom": [{"secretRef": {"name": "all-keys"}}, {"configMapRef": {"name": "limits"}}],
                     }
-                ]
+                ],
             },
         },
     },
@@ -272,9 +278,16 @@ def test_an_executor_with_as_many_secrets_as_the_policy_asks_for(
     role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{driver.namespace}/roles/{JOB}-driver"
     rules = api.call("GET", role)["rules"]
     more = [f"more-{number}" for number in range(14)]
-    labels = {f"example.com/label-{number}": "v" * 63 for number in range(MOST_METADATA // 2)}
-    annotations = {f"example.com/annotation-{number}": "v" * 370 for number in range(MOST_METADATA // 2)}
-    text = metadata_text(labels, annotations)
+    labels = {f"example.com/label-{number}": "v" * 63 for number in range(MOST_METADATA // 4)}
+    annotations = {f"example.com/annotation-{number}": "v" * 600 for number in range(MOST_METADATA // 4)}
+    spec = executor["spec"]
+    spec["nodeSelector"] = {f"example.com/node-{number}": "v" * 63 for number in range(MOST_METADATA // 4)}
+    spec["tolerations"] = [
+        {"key": f"example.com/taint-{number}", "operator": "Equal", "value": "v" * 63, "effect": "NoSchedule"}
+        for number in range(MOST_METADATA // 4)
+    ]
+    text = metadata_text(labels, annotations, spec)
+    assert len(text.splitlines()) == MOST_METADATA
     assert MOST_METADATA_CHARACTERS * 0.9 < len(text) <= MOST_METADATA_CHARACTERS
     del executor["metadata"]["labels"]["team"]
     executor["metadata"]["labels"] |= labels

@@ -44,7 +44,9 @@ async def test_a_role_names_what_the_executors_template_refers_to() -> None:
     assert granted(operator_fixture, "configmaps") == ["limits", "lookup-tables"]
     assert granted(operator_fixture, "persistentvolumeclaims") == ["model-files"]
     (text,) = granted(operator_fixture, "executormetadata")
-    assert text.splitlines()[1:] == ["label team=data", "annotation example.com/owner=data@example.com"]
+    assert text.splitlines()[1:4] == [
+        "label team=data", "annotation example.com/owner=data@example.com", "nodeSelector disk=ssd",
+    ]  # fmt: skip
 
 
 async def test_the_executors_of_two_attempts_that_run_at_once_are_granted() -> None:
