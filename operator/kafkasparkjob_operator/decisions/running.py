@@ -20,13 +20,14 @@ from kafkasparkjob_operator.decisions.executors import (
     tell_refusal,
     without_executors,
 )
+from kafkasparkjob_operator.decisions.revision import OF_THE_IMAGE, image_remedy, is_refused
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
 from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
-from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
+from kafkasparkjob_operator.status.status import INVALID_SPEC, REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
@@ -35,15 +36,6 @@ from sparkapp.model.report import DriverState, Report
 
 _AT_A_RECORD = frozenset({TransformFailed.reason, RecordError.reason, RecordRefused.reason})
 """Reasons of failures that the same record causes again."""
-_OF_THE_IMAGE = frozenset(
-    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
-)
-"""Reasons of the kubelet for a container that does not start for its image."""
-_DEFAULT_IMAGE = (
-    "the values job.image.repository and job.image.tag of the operator's chart name this image: correct them, or set"
-    " spec.image"
-)
-_OWN_IMAGE = "spec.image names this image: correct it, or add a Secret for its registry to spec.imagePullSecrets"
 SLOW_STOP_SECONDS = 30
 """After a pod's time of deletion, which includes its grace period."""
 MIN_STALL_SECONDS = 60
@@ -113,8 +105,8 @@ def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey, *, default_im
     )
     if driver.waiting_reason:
         message = f"the driver pod {driver.name} does not start: {driver.waiting_reason}: {driver.waiting_message}"
-        if driver.waiting_reason in _OF_THE_IMAGE:
-            message += f"; {_DEFAULT_IMAGE if default_image else _OWN_IMAGE}"
+        if driver.waiting_reason in OF_THE_IMAGE:
+            message += f"; {image_remedy(default_image=default_image)}"
         draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
         draft.set_state(_starting_state(draft), reason=reason, message=message)
     else:
@@ -159,6 +151,9 @@ def _show_running(
     draft: StatusDraft, driver: PodView, missing: Missing, message: str, *, failure: str, job: JobKey, current: bool
 ) -> None:
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
+    # An attempt whose replacement is refused runs what the job has.
+    refused = is_refused(draft)
+    current = current or refused
     pending = without_executors(draft, driver, missing, job)
     if draft.previous_state == JobState.RESCALING and not any(
         event.reason == JobReason.RESCALED for event in draft.events
@@ -175,9 +170,9 @@ def _show_running(
         reason = str(draft.section("lastFailure").get("reason"))
         draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}")
     elif current:
-        draft.set_state(
-            JobState.RUNNING, reason=PENDING if missing.cause else JobReason.RUNNING, message=message, ready=True
-        )
+        reason = JobReason.REVISION_REFUSED if refused else JobReason.RUNNING
+        text = "; ".join(filter(None, (message, draft.section(REFUSED).get("message"))))
+        draft.set_state(JobState.RUNNING, reason=PENDING if missing.cause else reason, message=text, ready=True)
     else:
         draft.set_state(
             JobState.RUNNING,

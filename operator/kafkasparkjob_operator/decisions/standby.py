@@ -21,10 +21,11 @@ from kafkasparkjob_operator.decisions.attempts import (
 )
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
+from kafkasparkjob_operator.decisions.revision import Cause, cause_of_end, cause_of_wait
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
 from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
@@ -81,11 +82,13 @@ class Step:
     """The next step for the standby driver while the current attempt runs.
 
     :param preparing: a standby driver is on its way and worth the wait.
+    :param refusal: why the attempt is not replaced, as its standby driver shows.
     """
 
     actions: tuple[Action, ...] = ()
     look_again_after: float | None = None
     preparing: bool = False
+    refusal: Cause | None = None
 
 
 def standby_pods(observation: Observation) -> StandbyPods:
@@ -104,26 +107,54 @@ def standby_pods(observation: Observation) -> StandbyPods:
 
 
 def before_stop(
-    draft: StatusDraft, observation: Observation, look: Callable[[], Live], desired: DesiredJob, found: StandbyPods
+    draft: StatusDraft,
+    observation: Observation,
+    look: Callable[[], Live],
+    desired: DesiredJob,
+    found: StandbyPods,
+    *,
+    works: bool,
 ) -> Step:
     """Prepares a standby driver before the running attempt is stopped for a changed resource.
 
-    Called by the state machine. A standby driver that ended by itself does not delay the stop: the next attempt reports
-    the same cause.
+    Called by the state machine. A change whose standby driver is known to fail does not replace an attempt that works.
 
     :param look: returns the live part of the observation, or ends the plan where there is none.
+    :param works: the running attempt reads and writes. Otherwise its stop is not delayed by a standby driver that
+        fails: the next attempt reports the same cause.
     """
-    generation = observation.job.generation
+    job = observation.job
     if not _may_come_up(observation, desired, found):
         return Step()
-    if found.ended is not None and found.ended.generation == generation:
-        return Step()
-    if found.fits(generation):
+    if found.ended is not None and found.ended.generation == job.generation and not found.ended.deleting:
+        return _after_end(draft, observation, found, found.ended) if works else Step()
+    if found.fits(job.generation):
         left = _seconds_to_wait(draft, found, prepared=observation.prepared)
-        return Step(actions=deletions(found.superseded), look_again_after=left or None, preparing=left > 0)
+        waits = found.standing if works else None
+        cause = cause_of_wait(waits, job, late=left <= 0) if waits is not None else None
+        again = None if cause is not None else left or None
+        return Step(
+            actions=deletions(found.superseded), look_again_after=again, preparing=left > 0 and cause is None,
+            refusal=cause,
+        )  # fmt: skip
     if found.present(draft.now):
         return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
     return _start(draft, observation, look(), desired)
+
+
+def _after_end(draft: StatusDraft, observation: Observation, found: StandbyPods, ended: PodView) -> Step:
+    """A standby driver for the present spec has ended: the next is started later, if that can help."""
+    cause = cause_of_end(ended, observation.job)
+    if cause is None:
+        return Step()
+    # A refusal that has been forgotten: the code has changed.
+    tried = bool(draft.section(REFUSED)) or not observation.job.status.get(REFUSED)
+    if tried and cause.lasts:
+        return Step(refusal=cause)
+    left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds() if ended.created is not None else 0.0
+    if tried and 0 < left <= STANDBY_AGAIN_SECONDS:
+        return Step(look_again_after=left, refusal=cause)
+    return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
 
 
 def show_preparing(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> None:
@@ -212,5 +243,6 @@ def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, *, prepared: int) -
     if standing is None or standing.attempt == prepared:
         return 0.0
     limit = UNSCHEDULED_SECONDS if standing.waiting_reason else PREPARE_SECONDS
-    age = (draft.now - standing.created).total_seconds() if standing.created is not None else 0.0
+    since = standing.started_at or standing.created  # the pull of its image is no preparation
+    age = (draft.now - since).total_seconds() if since is not None else 0.0
     return max(0.0, limit - max(0.0, age))

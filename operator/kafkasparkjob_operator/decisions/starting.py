@@ -21,6 +21,7 @@ from kafkasparkjob_operator.decisions.attempts import (
 )
 from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
+from kafkasparkjob_operator.decisions.checks.repairs import SCALE
 from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import EndingKind, left_by
 from kafkasparkjob_operator.decisions.plan import (
@@ -31,7 +32,6 @@ from kafkasparkjob_operator.decisions.plan import (
     StartAttempt,
     WithdrawClaim,
 )
-from kafkasparkjob_operator.decisions.repairs import SCALE
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView

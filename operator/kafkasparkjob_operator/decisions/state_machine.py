@@ -21,12 +21,19 @@ from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_t
 from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence, silence_of
 from kafkasparkjob_operator.decisions.checks.idle_subtasks import tell_idle_subtasks
 from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
+from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
-from kafkasparkjob_operator.decisions.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
+from kafkasparkjob_operator.decisions.revision import (
+    accept,
+    forget_refusal,
+    is_refused,
+    refuse,
+    replaced_by_nothing,
+)
 from kafkasparkjob_operator.decisions.running import (
     adopt,
     relay_events,
@@ -44,7 +51,7 @@ from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
-from sparkapp.model.report import Report
+from sparkapp.model.report import DriverState, Report
 
 LOOK_AGAIN_WHILE_WAITING = 10.0
 """Pod events usually come sooner; this covers a lost event."""
@@ -102,6 +109,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         stay_at_rest(self.draft, self.job)
+        forget_refusal(self.draft, self.observation)
         if self.driver is not None:
             adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
             note_code(self.draft, self.observation, self.driver)
@@ -139,7 +147,7 @@ class _Planner:
         if self._silent(driver, report):
             return
         self._look_again(counted.look_again_after)
-        if self.desired is not None and not self.rescaling and not self.preparing:
+        if self.desired is not None and not self.rescaling and not self.preparing and not is_refused(self.draft):
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         self._judge(report)
         current = self.draft.section("attempt").get("generation") == self.job.generation
@@ -198,7 +206,7 @@ class _Planner:
             self.rescaling = in_place.rescaling
             self._look_again(in_place.look_again_after)
             return False
-        if self._prepares(driver) or silence_of(self.observation, driver, report, standby=self._standby()).lost:
+        if self._prepares(driver, report) or silence_of(self.observation, driver, report, standby=self._standby()).lost:
             return False
         before, after = self.draft.parallelism, self.desired.spec.parallelism
         if before and before != after:
@@ -209,14 +217,24 @@ class _Planner:
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.SPEC_CHANGED, message)
         return True
 
-    def _prepares(self, driver: PodView) -> bool:
-        """True while a standby driver starts, before the driver is stopped for the changed resource."""
+    def _prepares(self, driver: PodView, report: Report | None) -> bool:
+        """True while the driver is not stopped for the changed resource: its standby driver starts, or fails."""
         assert self.desired is not None
-        if driver.started:
-            step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys)
-            self._take(step)
-            self.preparing = step.preparing
-        return self.preparing
+        works = report is not None and report.state is DriverState.RUNNING
+        if not works and is_refused(self.draft):
+            return True  # it has the spec that worked, and comes up
+        if not driver.started:
+            return False
+        step = before_stop(
+            self.draft, self.observation, self._live, self.desired, self.standbys, works=works
+        )  # fmt: skip
+        self._take(step)
+        if step.refusal is not None:
+            refuse(self.draft, self.observation, step.refusal)
+        elif not step.preparing:
+            accept(self.draft)
+        self.preparing = step.preparing and not is_refused(self.draft)
+        return self.preparing or is_refused(self.draft)
 
     def _take(self, step: Step) -> None:
         self.actions.extend(step.actions)
@@ -257,7 +275,7 @@ class _Planner:
             self._wait_for_pods(going)
             return
         decision = decide_start(
-            self.draft, self.observation, live, self.desired,
+            self.draft, self.observation, live, None if replaced_by_nothing(self.draft) else self.desired,
             suspend=self.suspend, clear=driver is None, standby=standby, settings=self.settings,
         )  # fmt: skip
         if standby is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
@@ -272,7 +290,7 @@ class _Planner:
         self._look_again(decision.look_again_after)
 
     def _standby(self) -> PodView | None:
-        desired = None if self.suspend else self.desired
+        desired = None if self.suspend or replaced_by_nothing(self.draft) else self.desired
         return None if desired is None else self.standbys.usable(self.draft, self.job.generation, desired)
 
     def _forget(self) -> None:

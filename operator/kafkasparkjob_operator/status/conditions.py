@@ -16,7 +16,7 @@ class ConditionType(StrEnum):
     """The conditions of a job. ``True`` is the healthy value of each but RECONCILING and STALLED."""
 
     READY = "Ready"
-    """The current attempt runs the current generation of the resource."""
+    """The current attempt runs the current generation of the resource, or the last that is not known to fail."""
     RECONCILING = "Reconciling"
     """kstatus: the job is on its way to what the resource asks for; ``True`` is abnormal."""
     STALLED = "Stalled"

@@ -78,6 +78,16 @@ class LastFailure:
 
 
 @part
+class Refused:
+    """``status.refused``."""
+
+    generation: int | None = at("Generation of the resource that is refused.", default=None, is_long=True)
+    reason: str | None = at("Reason of the failure in CamelCase, for instance ErrImagePull.", default=None)
+    message: str | None = at("Failure, its cause and the remedy.", default=None)
+    code: str | None = at("Digest of the transform's modules that failed.", default=None)
+
+
+@part
 class Restarts:
     """``status.restarts``."""
 
@@ -221,6 +231,11 @@ class JobStatus:
     attempt: Attempt | None = at("Current attempt, or the last attempt of a stopped job.", default=None)
     last_failure: LastFailure | None = at(
         "End of the last attempt that failed, from its own report or the kubelet's.", default=None
+    )
+    refused: Refused | None = at(
+        "Change of the resource whose standby driver fails. The previous attempt runs. Absent where"
+        " nothing is known against the present spec.",
+        default=None,
     )
     restarts: Restarts | None = at("Restarts since the job was created.", default=None)
     engine: EngineChoice | None = at("Engine of the current attempt.", default=None)

@@ -216,6 +216,13 @@ class JobReason(ExplainedReason):
         "The attempt ended, and the next attempt starts after the pause of the message.",
     )
     RESUMED = "Resumed", "A suspended job starts again."
+    REVISION_REFUSED = (
+        "RevisionRefused",
+        "The standby driver for a change of the resource fails, or does not start. The change is refused. The previous"
+        " attempt runs with the previous spec and stays `Ready`; `Stalled` is True.",
+        "Correct the resource, or what the message names. The refusal ends with the next change of the resource or of"
+        " its code, and when the standby driver is prepared after all.",
+    )
     RUNNING = "Running", "Checkpoints complete."
     SCALE_IGNORED = (
         "ScaleIgnored",

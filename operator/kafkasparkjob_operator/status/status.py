@@ -11,6 +11,7 @@ from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.conditions import MAX_MESSAGE, ConditionStatus, ConditionType, with_condition
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.reasons import JobReason
 from sparkapp.model import names
 
 
@@ -33,6 +34,8 @@ class JobState(StrEnum):
 
 INVALID_SPEC = "InvalidSpec"
 """``status.reason`` of a job whose current spec cannot run; its driver may run the last valid spec."""
+REFUSED = "refused"
+"""``status``: the change of the resource that is known to fail."""
 REASON_SINCE = "reasonSince"
 """``status``: when ``status.reason`` became what it is."""
 _AT_REST = frozenset({JobState.SUSPENDED, JobState.FINISHED})
@@ -124,11 +127,14 @@ class StatusDraft:
             return
         state, reason = self.state, str(self._status.get("reason", ""))
         ready = self.since(ConditionType.READY, ConditionStatus.TRUE) is not None
-        stalled = state == JobState.FAILED or (state == JobState.RUNNING and reason == INVALID_SPEC)
+        message, refused = self.message, self.section(REFUSED)
+        stalled = state == JobState.FAILED or (state == JobState.RUNNING and reason == INVALID_SPEC) or bool(refused)
+        if refused and state != JobState.FAILED:
+            reason, message = JobReason.REVISION_REFUSED, str(refused.get("message"))
         reconciling = not (stalled or ready or state in _AT_REST)
         for kind, is_true in ((ConditionType.RECONCILING, reconciling), (ConditionType.STALLED, stalled)):
             status = ConditionStatus.TRUE if is_true else ConditionStatus.FALSE
-            self.condition(kind, status, reason=reason or self.state, message=self.message if is_true else "")
+            self.condition(kind, status, reason=reason or self.state, message=message if is_true else "")
 
     def condition(self, kind: ConditionType, status: ConditionStatus, *, reason: str, message: str = "") -> None:
         """Sets a condition; its transition time changes with its status alone."""

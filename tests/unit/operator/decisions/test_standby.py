@@ -15,7 +15,7 @@ from kafkasparkjob_operator.decisions.standby import (
 )
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
-from sparkapp.model.report import DriverState
+from sparkapp.model.report import DriverState, Termination
 from tests.support.kubernetes.operator_fixture import (
     DRAINED,
     FAILED,
@@ -152,15 +152,182 @@ async def test_a_successor_that_does_not_come_up_is_not_waited_for(rescaling: Op
     assert turn_of(operator_fixture, 2) == "given", "there is room for it now"
 
 
-async def test_a_successor_that_fails_is_done_without(rescaling: OperatorFixture) -> None:
-    operator_fixture = rescaling
+@pytest.fixture
+async def working(rescaling: OperatorFixture) -> OperatorFixture:
+    """As the other; attempt 1 has an executor."""
+    rescaling.kubernetes.add_executor(KEY, 1)
+    await rescaling.settle()
+    return rescaling
+
+
+def attempt_ends(operator_fixture: OperatorFixture, how: Termination) -> None:
+    """Attempt 1 ends, with its executor."""
+    operator_fixture.driver_ends(1, how)
+    for pod in operator_fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        if pod["metadata"]["labels"][names.LABEL_ATTEMPT] == "1":
+            operator_fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+
+
+def refused(operator_fixture: OperatorFixture, generation: int, *causes: str) -> None:
+    """The edit is refused, and attempt 1 is ready and not asked to stop."""
+    assert not is_being_deleted(operator_fixture, 1)
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Running", "RevisionRefused")
+    assert operator_fixture.ready["status"] == "True"
+    assert operator_fixture.kubernetes.condition(KEY, "Reconciling")["status"] == "False"
+    stalled = operator_fixture.kubernetes.condition(KEY, "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "RevisionRefused")
+    assert operator_fixture.status["refused"]["generation"] == generation
+    for cause in (f"generation {generation}", "attempt 1 continues", *causes):
+        assert cause in stalled["message"]
+
+
+def does_not_start(operator_fixture: OperatorFixture, attempt: int, reason: str) -> None:
+    pod = operator_fixture.kubernetes.objects["Pod", KEY.namespace, names.driver_pod(KEY.name, attempt)]
+    waiting = {"waiting": {"reason": reason, "message": "no such thing"}} if reason else {}
+    pod["spec"]["nodeName"] = "node"
+    pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": waiting}]}
+
+
+async def test_a_revision_that_fails_does_not_replace_an_attempt_that_works(working: OperatorFixture) -> None:
+    operator_fixture = working
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    refused(operator_fixture, 2, "no module enrich; correct spec.transform")
+    assert operator_fixture.kubernetes.events(warning=True) == ["RevisionRefused"]
+    for _ in range(20):
+        operator_fixture.wait(60)
+        operator_fixture.report(1, checkpoint_id=10)
+        await operator_fixture.settle()
+        refused(operator_fixture, 2)
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2], "a failure that no restart solves is not tried again"
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=4)
+    await operator_fixture.settle()
+    assert "refused" not in operator_fixture.status
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+    prepared(operator_fixture, 3)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", ""])
+async def test_a_revision_that_does_not_start_does_not_replace_what_works(
+    working: OperatorFixture, reason: str
+) -> None:
+    operator_fixture = working
+    does_not_start(operator_fixture, 2, reason)
+    if not reason:
+        operator_fixture.wait(PREPARE_SECONDS + 1)
+    await operator_fixture.settle()
+    refused(operator_fixture, 2, "orders-2-driver", *([f"{reason}: no such thing"] if reason else []))
+    operator_fixture.restart_operator()
+    operator_fixture.wait(3600)
+    operator_fixture.report(1, checkpoint_id=10, updated_at="later")
+    await operator_fixture.settle()
+    refused(operator_fixture, 2)
+    assert operator_fixture.kubernetes.driver_attempts == [1, 2]
+    prepared(operator_fixture, 2)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1), "the image exists now"
+    attempt_ends(operator_fixture, DRAINED)
+    await after_the_kubelet(operator_fixture)
+    assert (operator_fixture.status["attempt"]["id"], turn_of(operator_fixture, 2)) == (2, "given")
+    assert "refused" not in operator_fixture.status
+
+
+async def test_a_revision_that_a_restart_could_solve_is_tried_again(working: OperatorFixture) -> None:
+    operator_fixture = working
+    operator_fixture.driver_ends(2, code=137, reason="OOMKilled")
+    await operator_fixture.settle()
+    refused(operator_fixture, 2, "used more memory", "raise spec.driver.memoryOverhead")
+    operator_fixture.wait(STANDBY_AGAIN_SECONDS)
+    await operator_fixture.look(2)
+    third = operator_fixture.kubernetes.objects["Pod", KEY.namespace, "orders-3-driver"]
+    third["metadata"]["creationTimestamp"] = format_time(operator_fixture.now)
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
+    refused(operator_fixture, 2)
+    prepared(operator_fixture, 3)
+    await operator_fixture.settle()
+    assert is_being_deleted(operator_fixture, 1)
+
+
+async def test_a_refused_revision_replaces_no_attempt_that_dies(working: OperatorFixture) -> None:
+    """The next attempt has the spec that worked."""
+    operator_fixture = working
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    attempt_ends(operator_fixture, FAILED)
+    await after_the_kubelet(operator_fixture)
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-3-driver"]
+    attempt = operator_fixture.status["attempt"]
+    assert (attempt["id"], attempt["generation"], operator_fixture.status["parallelism"]) == (3, 1, 2)
+    assert operator_fixture.kubernetes.condition(KEY, "Stalled")["reason"] == "RevisionRefused"
+    operator_fixture.kubernetes.pod_runs("orders-3-driver")
+    operator_fixture.report(3, DriverState.RECOVERING)
+    await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 3), "it comes up"
+
+
+async def test_a_refused_revision_is_tried_where_the_previous_fails_without_end(working: OperatorFixture) -> None:
+    operator_fixture = working
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    attempt_ends(operator_fixture, FAILED)
+    generations = []
+    for _ in range(3):
+        for _ in range(3):
+            await after_the_kubelet(operator_fixture)
+        attempt = operator_fixture.status["attempt"]
+        generations.append(attempt["generation"])
+        operator_fixture.driver_ends(attempt["id"], FAILED)
+        await operator_fixture.settle()
+    assert generations == [1, 1, 2]
+
+
+async def test_a_refused_revision_is_tried_where_the_one_that_worked_fails_for_good(
+    working: OperatorFixture,
+) -> None:
+    operator_fixture = working
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    attempt_ends(operator_fixture, FATAL)
+    await after_the_kubelet(operator_fixture)
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.status["attempt"]["generation"] == 2
+    assert "refused" not in operator_fixture.status
+
+
+async def test_a_revision_replaces_an_attempt_that_does_not_work() -> None:
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.pod_runs("orders-1-driver")
+    operator_fixture.report(1, DriverState.STARTING)
+    await operator_fixture.settle()
+    operator_fixture.kubernetes.edit_job(KEY, parallelism=3)
+    await operator_fixture.settle()
     operator_fixture.driver_ends(2, FATAL)
     await operator_fixture.settle()
     assert is_being_deleted(operator_fixture, 1)
-    operator_fixture.driver_ends(1, DRAINED)
+
+
+async def test_corrected_code_ends_the_refusal() -> None:
+    code = {"python": {"function": "enrich:run", "configMapRef": {"name": "code"}}}
+    operator_fixture = OperatorFixture(**BEFORE_STOP)
+    await operator_fixture.run()
+    operator_fixture.kubernetes.add_executor(KEY, 1)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": KEY.namespace, "name": "code"}}
+    await operator_fixture.kubernetes.create({**body, "data": {"enrich.py": "?"}})
+    operator_fixture.kubernetes.edit_job(KEY, transform=code)
+    await operator_fixture.settle()
+    operator_fixture.driver_ends(2, FATAL)
+    await operator_fixture.settle()
+    refused(operator_fixture, 2)
+    operator_fixture.kubernetes.objects["ConfigMap", KEY.namespace, "code"]["data"] = {"enrich.py": "run = 1"}
     await after_the_kubelet(operator_fixture)
-    assert operator_fixture.drivers == ["orders-3-driver"]
-    assert turn_of(operator_fixture, 3) == ""
+    await after_the_kubelet(operator_fixture)
+    assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
 
 
 async def test_a_refused_successor_is_done_without(rescaling: OperatorFixture) -> None:

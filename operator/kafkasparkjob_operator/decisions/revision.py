@@ -1,0 +1,122 @@
+"""A change of the resource that is known to fail does not replace an attempt that works (ADR 72).
+
+It is known by the standby driver that was started for the change. ``status.refused`` has the cause until the resource
+changes again, or the standby driver is prepared after all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasparkjob_operator.decisions.endings import EndingKind, ending_of, with_command
+from kafkasparkjob_operator.observation.observation import JobResource, Observation
+from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.reasons import JobReason
+from kafkasparkjob_operator.status.status import REFUSED, StatusDraft
+
+OF_THE_IMAGE = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+"""Reasons of the kubelet for a container that does not start for its image."""
+_OF_THE_POD = OF_THE_IMAGE | {"CreateContainerConfigError", "CreateContainerError"}
+_DEFAULT_IMAGE = (
+    "the values job.image.repository and job.image.tag of the operator's chart name this image: correct them, or set"
+    " spec.image"
+)
+_OWN_IMAGE = "spec.image names this image: correct it, or add a Secret for its registry to spec.imagePullSecrets"
+_CODE = "code"
+FAILURES = 3
+"""Consecutive failures after which the spec of the attempts no longer counts as a spec that works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a change of the resource does not work.
+
+    :param reason: of the failure.
+    :param message: with the remedy.
+    :param lasts: a standby driver that is started again fails again.
+    """
+
+    reason: str
+    message: str
+    lasts: bool = False
+
+
+def image_remedy(*, default_image: bool) -> str:
+    """Where the image of a pod that cannot be pulled comes from.
+
+    :param default_image: the resource names no image.
+    """
+    return _DEFAULT_IMAGE if default_image else _OWN_IMAGE
+
+
+def cause_of_end(standby: PodView, job: JobResource) -> Cause | None:
+    """Why the standby driver has ended by itself; None where it was stopped in order, which says nothing."""
+    ending = ending_of(standby, attempt=standby.attempt, document=None, unclaimed=True)
+    if ending.outcome is EndingKind.DRAINED:
+        return None
+    ending = with_command(ending, job.identity.key, standby.attempt)
+    return Cause(reason=ending.reason, message=ending.text, lasts=ending.fatal)
+
+
+def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | None:
+    """Why a standby driver with a node does not start; None where it starts, or may still.
+
+    :param late: its container should run by now.
+    """
+    if standby.started or not standby.node:
+        return None
+    reason = standby.waiting_reason
+    if reason not in _OF_THE_POD and not late:
+        return None
+    message = f"the standby driver {standby.name} does not start"
+    if not reason:
+        look = f"kubectl describe pod {standby.name} -n {job.identity.namespace}"
+        return Cause(
+            reason=JobReason.DRIVER_PENDING, message=f"{message}; look for a missing ConfigMap or Secret: {look}"
+        )
+    message = f"{message}: {reason}: {standby.waiting_message}"
+    if reason in OF_THE_IMAGE:
+        message = f"{message}; {image_remedy(default_image=not job.spec.get('image'))}"
+    return Cause(reason=reason, message=message)
+
+
+def refuse(draft: StatusDraft, observation: Observation, cause: Cause) -> None:
+    """Writes that the change is refused. Called while the attempt runs that it would replace."""
+    attempt, generation = draft.section("attempt"), observation.job.generation
+    message = (
+        f"the change to generation {generation} is refused, and attempt {attempt.get('id')} continues with generation"
+        f" {attempt.get('generation')}: {cause.message}"
+    )
+    kept = draft.section(REFUSED)
+    if kept.get("reason") != cause.reason:
+        # ErrImagePull and ImagePullBackOff follow each other for ever.
+        kept.update(generation=generation, reason=cause.reason, message=message, code=observation.code)
+    draft.event(f"refused/{generation}/{kept['reason']}", JobReason.REVISION_REFUSED, message, warning=True)
+
+
+def accept(draft: StatusDraft) -> None:
+    """Nothing is known against the change any more: it may replace the attempt."""
+    draft.replace(REFUSED, {})
+
+
+def forget_refusal(draft: StatusDraft, observation: Observation) -> None:
+    """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it."""
+    kept, generation = draft.section(REFUSED), observation.job.generation
+    other_code = bool(observation.code) and observation.code != kept.get(_CODE)
+    if kept.get("generation") != generation or draft.section("attempt").get("generation") == generation or other_code:
+        accept(draft)
+
+
+def is_refused(draft: StatusDraft) -> bool:
+    """Whether the resource's present spec is refused. Called after :func:`forget_refusal`."""
+    return bool(draft.section(REFUSED))
+
+
+def replaced_by_nothing(draft: StatusDraft) -> bool:
+    """Whether the next attempt has the spec of the attempt that ended: the change is refused, and that spec worked."""
+    attempt, failure = draft.section("attempt"), draft.section("lastFailure")
+    fatal = failure.get("fatal") is True and failure.get("attempt") == attempt.get("id")
+    failures = int(draft.section("restarts").get("consecutiveFailures", 0))
+    return is_refused(draft) and not fatal and failures < FAILURES
