@@ -85,6 +85,8 @@ class Report:
     :param parallelism: of the next checkpoint; 0 before the engine runs, and of drivers without a rescale in place.
     :param rescales: whether the attempt can be rescaled in place.
     :param rescaling: the parallelism that the driver was last asked for and changes to; 0 where it was not asked.
+    :param steps: a number that changes with each step of a start or an end, and with progress in a step. It is 0 where
+        an image of a previous release does not have it.
     :param executors_refused: why Kubernetes refuses executors' pods at the moment; empty where it refuses none.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
@@ -125,6 +127,7 @@ class Report:
     parallelism: int = 0
     rescales: bool = False
     rescaling: int = 0
+    steps: int = 0
     executors_refused: str = ""
     engine: str = ""
     engine_message: str = ""

@@ -69,8 +69,9 @@ class Driver:
                 # A standby that is stopped before its activation has nothing to report: it touched nothing of the job.
                 if activation is None or session is not None:
                     reporter = Reporter(
-                        job_uid=self._job.uid, attempt=self._job.attempt, write=self._environment.write_report
-                    )
+                        job_uid=self._job.uid, attempt=self._job.attempt, write=self._environment.write_report,
+                        steps=lambda: self._watchdog.steps,
+                    )  # fmt: skip
                     self._read_pods_log(reporter, stack)
                     self._run_attempt(reporter, stack, session)
             return self._orderly_end()

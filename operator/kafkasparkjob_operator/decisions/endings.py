@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.status.reasons import JobReason
+from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
@@ -133,12 +133,16 @@ def ending_of(
     return replace(_without_termination(driver), log=log)
 
 
-def silent_ending(attempt: int) -> Ending:
-    """The operator has ended an attempt whose driver no longer sent reports."""
+def silent_ending(attempt: int, reason: StopReason) -> Ending:
+    """The operator has ended an attempt whose driver no longer sent reports, or no longer made progress.
+
+    :param reason: of the stop.
+    """
+    no_longer = "sent reports" if reason is StopReason.HEARTBEAT_TIMEOUT else "made progress"
     return Ending(
         outcome=EndingKind.KILLED,
-        reason=JobReason.HEARTBEAT_TIMEOUT,
-        message=f"the operator ended attempt {attempt}: its driver no longer sent reports",
+        reason=reason,
+        message=f"the operator ended attempt {attempt}: its driver no longer {no_longer}",
         remedy=f"check its node: kubectl get nodes; and its events: {EVENTS}",
     )
 

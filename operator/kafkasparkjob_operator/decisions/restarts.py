@@ -23,7 +23,7 @@ from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
+from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, JobReason, StartReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
 from sparkapp.model import errors
@@ -53,9 +53,9 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     unclaimed = live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id")
     ending = ending_of(driver, attempt=number, document=live.state.document, unclaimed=unclaimed)
     attempt = draft.section("attempt")
-    lost = attempt.get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+    lost = attempt.get("stopReason") in OF_THE_OPERATOR
     if lost and ending.outcome not in {EndingKind.DRAINED, EndingKind.FINISHED}:
-        ending = silent_ending(number)
+        ending = silent_ending(number, StopReason(attempt["stopReason"]))
     ending = with_command(ending, observation.job.identity.key, number)
     attempt["outcome"] = str(ending.outcome)
     _judge_conditions(draft, ending)

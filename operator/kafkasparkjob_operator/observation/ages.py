@@ -19,7 +19,7 @@ class Marks(NamedTuple):
     """The values of a report whose ages count.
 
     :param report: its whole text: every heartbeat changes it.
-    :param progress: attempt, state and checkpoint, and whether there is anything to read.
+    :param progress: attempt, state, checkpoint and steps, and whether there is anything to read.
     :param transaction: start of the oldest open transaction.
     """
 
@@ -49,7 +49,14 @@ def marks_of(body: Mapping[str, Any] | None) -> Marks:
     found = decode_report(text, job_uid=owner_uid(body))
     if found is None:
         return Marks(report=text)
-    progress = found.attempt, found.state, found.checkpoint_id, found.checkpoint_time, found.lag_records == 0
+    progress = (
+        found.attempt,
+        found.state,
+        found.checkpoint_id,
+        found.checkpoint_time,
+        found.lag_records == 0,
+        found.steps,
+    )
     return Marks(report=text, progress=progress, transaction=found.oldest_transaction_time)
 
 

@@ -39,7 +39,8 @@ class Attempt:
         default=None,
     )
     stop_reason: str | None = at(
-        "Reason for which the operator stopped the attempt: Suspend, Rescale, SpecChange, Delete or HeartbeatTimeout.",
+        "Reason for which the operator stopped the attempt: Suspend, Rescale, SpecChange, Delete,"
+        " HeartbeatTimeout or NoProgress.",
         default=None,
     )
     outcome: str | None = at("End of the attempt: Drained, Finished, Failed, Killed or Missing.", default=None)

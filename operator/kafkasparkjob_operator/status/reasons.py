@@ -17,6 +17,12 @@ class StopReason(StrEnum):
     """The resource is being deleted, and its transactions have no time-out."""
     HEARTBEAT_TIMEOUT = "HeartbeatTimeout"
     """The driver's reports have stopped: frozen processes, a lost node, or an unreachable API server."""
+    NO_PROGRESS = "NoProgress"
+    """The driver sends reports, and makes no progress."""
+
+
+OF_THE_OPERATOR = frozenset({str(StopReason.HEARTBEAT_TIMEOUT), str(StopReason.NO_PROGRESS)})
+"""Reasons of attempts that the operator ends although nobody has asked for it; they count as failures."""
 
 
 class StartReason(StrEnum):
@@ -136,6 +142,12 @@ class JobReason(ExplainedReason):
         StopReason.HEARTBEAT_TIMEOUT.value,
         "The driver has sent no report for 30 s, or no first report for 300 s. Restarts are automatic.",
         "Look at the node (`kubectl get nodes`), and at the way to the API server.",
+    )
+    NO_PROGRESS = (
+        StopReason.NO_PROGRESS.value,
+        "The driver sends reports, and has made no progress for 1200 s while it starts or ends. Restarts are"
+        " automatic.",
+        "Read the end of the driver's log, and look at its node (`kubectl get nodes`).",
     )
     NOT_DRAINED = (
         "NotDrained",

@@ -34,6 +34,8 @@ START_SECONDS = 300.0
 CODE_SECONDS = 900.0
 """Longest run of the user's code in a start: a module may load a model, and a transform may read a table."""
 TICK_SECONDS = 1.0
+_MOST_PROGRESS = 1_000_000
+"""Answers of coordinators in a recovery that are told apart."""
 
 
 def step_seconds(sink: Sink) -> float:
@@ -112,6 +114,12 @@ class Watchdog:
         :param suspended: True while the stream cannot progress for a reason that is reported elsewhere (no executor).
         """
         self._subject = (liveness, suspended)
+
+    @property
+    def steps(self) -> int:
+        """A number that changes with each step of the start and the end, and with progress in a step."""
+        (count, progress), _, _ = self._own.step
+        return count * _MOST_PROGRESS + min(progress, _MOST_PROGRESS - 1)
 
     def start(self) -> None:
         """Starts the thread; called by the driver before the first step."""

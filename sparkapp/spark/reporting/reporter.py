@@ -31,17 +31,19 @@ class Reporter:
     :param write: puts the text where the operator reads it; must not raise.
     :param interval: seconds between two reports at least.
     :param heartbeat: seconds after which an unchanged report is written again.
+    :param steps: the number of the present step, for each report; must not block.
     """
 
     def __init__(
         self, *, job_uid: str, attempt: int, write: Callable[[str], None], interval: float = 2.0,
-        heartbeat: float = HEARTBEAT_SECONDS,
+        heartbeat: float = HEARTBEAT_SECONDS, steps: Callable[[], int] | None = None,
     ) -> None:  # fmt: skip
         self._report = Report(
             job_uid=job_uid, attempt=attempt, state=DriverState.STARTING, updated_at=now(),
             heartbeat_seconds=HEARTBEAT_SECONDS,
         )  # fmt: skip
         self._heartbeat = heartbeat
+        self._steps = steps
         self._write = write
         self._interval = interval
         self._lock = threading.Lock()
@@ -84,7 +86,8 @@ class Reporter:
             self._changed.wait(self._heartbeat)
             self._changed.clear()
             with self._lock:
-                self._report = replace(self._report, updated_at=now())
+                steps = 0 if self._steps is None else self._steps()
+                self._report = replace(self._report, updated_at=now(), steps=steps)
                 text = encode_report(self._report)
             self._write(text)
             if self._closed.is_set():

@@ -1,7 +1,8 @@
 """The heartbeat of a driver, measured by the operator's own clock.
 
-A driver writes its report at least every ``heartbeat_seconds``, whatever its job does. The age of the report counts
-from the moment at which this process saw it change, so no clock of another machine matters (ADR 29).
+A driver writes its report at least every ``heartbeat_seconds``, whatever its job does. So heartbeats are no progress:
+an attempt that starts or ends has a deadline by its steps. Ages count from the moment at which this process saw a
+value change, so no clock of another machine matters (ADR 29).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.reasons import JobReason, StopReason
+from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
-from sparkapp.model.report import Report
+from sparkapp.model.report import DriverState, Report
 
 STALE_SECONDS = 30.0
 LOST_SECONDS = 90.0
@@ -24,9 +25,13 @@ LOST_SECONDS = 90.0
 FIRST_REPORT_SECONDS = 300.0
 """For the first report of a driver whose container runs. Its imports take seconds, and its image was pulled before.
 The time counts by the kubelet's clock, which no operator's restart sets back."""
+WITH_DEADLINE = frozenset({DriverState.STARTING, DriverState.RECOVERING, DriverState.DRAINING})
+"""States in which an attempt must make progress. A running attempt may have nothing to read."""
+NO_PROGRESS_SECONDS = 1200.0
+"""Their longest step. The driver ends itself sooner: its longest step is the user's code, with 900 s
+(``sparkapp.spark.reporting.liveness``)."""
 GRACE_SECONDS = 30
 """Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
-REASON = JobReason.HEARTBEAT_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +41,13 @@ class Silence:
     :param stale: the report says nothing about the present.
     :param lost: the attempt has to end.
     :param change_after: seconds after which time alone changes the verdict; None where it does not.
+    :param reason: of the status.
     """
 
     stale: bool = False
     lost: bool = False
     change_after: float | None = None
+    reason: StopReason = StopReason.HEARTBEAT_TIMEOUT
 
 
 def silence_of(
@@ -59,12 +66,21 @@ def silence_of(
     age = observation.ages.report
     limit = max(STALE_SECONDS, 3.0 * report.heartbeat_seconds)
     if age <= limit:
-        return Silence(change_after=limit - age)
+        return _progress_of(observation, report, silent_after=limit - age)
     replaceable = standby is not None and _can_run(standby) and standby.attempt == observation.prepared
     # Silent with a pod that is not ready: the node is lost. Without silence only its kubelet does not answer.
     lost_after = max(limit, LOST_SECONDS) if driver.ready and not replaceable else limit
     lost = age > lost_after
     return Silence(stale=True, lost=lost, change_after=None if lost else lost_after - age)
+
+
+def _progress_of(observation: Observation, report: Report, *, silent_after: float) -> Silence:
+    if report.state not in WITH_DEADLINE:
+        return Silence(change_after=silent_after)
+    left = NO_PROGRESS_SECONDS - observation.ages.progress
+    if left > 0:
+        return Silence(change_after=min(left, silent_after))
+    return Silence(stale=True, lost=True, reason=StopReason.NO_PROGRESS)
 
 
 def judge_silence(
@@ -93,14 +109,19 @@ def judge_silence(
         return found
     look()
     message = message_for(driver, first=report is None)
+    if found.reason is StopReason.NO_PROGRESS:
+        message = _without_progress(driver, report)
+    reason = found.reason
     draft.section("source").pop("lagRecords", None)
-    draft.condition(ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE, reason=REASON, message=message)
+    draft.condition(ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE, reason=reason, message=message)
     if draft.has_condition(ConditionType.TRANSACTIONS_HEALTHY):
-        draft.condition(ConditionType.TRANSACTIONS_HEALTHY, ConditionStatus.UNKNOWN, reason=REASON, message=message)
-    draft.event(f"silent/{driver.uid}", REASON, message, warning=True)
+        draft.condition(ConditionType.TRANSACTIONS_HEALTHY, ConditionStatus.UNKNOWN, reason=reason, message=message)
+    draft.event(
+        f"{'slow' if reason is StopReason.NO_PROGRESS else 'silent'}/{driver.uid}", reason, message, warning=True
+    )
     if found.lost:
-        draft.section("attempt")["stopReason"] = str(StopReason.HEARTBEAT_TIMEOUT)
-    draft.set_state(JobState.RESTARTING if found.lost else JobState.RUNNING, reason=REASON, message=message)
+        draft.section("attempt")["stopReason"] = str(found.reason)
+    draft.set_state(JobState.RESTARTING if found.lost else JobState.RUNNING, reason=reason, message=message)
     return found
 
 
@@ -115,12 +136,20 @@ def is_superseded(draft: StatusDraft, standby: PodView | None, desired: DesiredJ
     asked = desired is not None and desired.restart_policy.successor is SuccessorPolicy.STANDBY
     if not asked or standby is None or not _can_run(standby):
         return False
-    return draft.section("attempt").get("stopReason") == StopReason.HEARTBEAT_TIMEOUT
+    return draft.section("attempt").get("stopReason") in OF_THE_OPERATOR
 
 
 def _can_run(standby: PodView) -> bool:
     """False for a pod that waits for a node or an image, and for a pod on a node that does not answer."""
     return standby.started and standby.ready
+
+
+def _without_progress(driver: PodView, report: Report | None) -> str:
+    state = "" if report is None else f" in state {report.state}"
+    return (
+        f"driver pod {driver.name} on node {driver.node or '?'} sends reports, and has made no progress for"
+        f" {NO_PROGRESS_SECONDS:.0f} s{state}. Its JVM or a client is frozen. The operator ends the attempt"
+    )
 
 
 def message_for(driver: PodView, *, first: bool = False) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.clock import format_time
-from kafkasparkjob_operator.decisions.checks.heartbeat import FIRST_REPORT_SECONDS
+from kafkasparkjob_operator.decisions.checks.heartbeat import FIRST_REPORT_SECONDS, NO_PROGRESS_SECONDS, WITH_DEADLINE
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.runtime import _Operator
 from sparkapp.model import names
+from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture
 
 BEAT = {"heartbeat_seconds": 10, "checkpoint_id": 10, "lag_records": 7}
@@ -361,3 +362,38 @@ async def test_a_driver_that_falls_silent_while_its_successor_comes_up_is_ended(
     operator_fixture.wait(2)
     await operator_fixture.settle()
     assert operator_fixture.status["attempt"]["id"] == 2
+
+
+@pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.RECOVERING, DriverState.DRAINING])
+async def test_heartbeats_are_no_progress(state: DriverState) -> None:
+    """The JVM is frozen, and Python sends heartbeats for ever."""
+    operator_fixture = await running()
+    beat(operator_fixture, state=state, steps=3)
+    await operator_fixture.settle()
+    for _ in range(int(NO_PROGRESS_SECONDS / 60)):
+        assert not is_being_deleted(operator_fixture, 1)
+        operator_fixture.wait(60)
+        beat(operator_fixture, state=state, steps=3)
+        await seen_from_the_cache(operator_fixture)
+    assert operator_fixture.kubernetes.events(warning=True) == ["NoProgress"]
+    assert (operator_fixture.ready["status"], operator_fixture.ready["reason"]) == ("False", "NoProgress")
+    assert is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.status["attempt"]["stopReason"] == "NoProgress"
+    operator_fixture.driver_ends(1)
+    await operator_fixture.settle()
+    assert operator_fixture.status["lastFailure"]["reason"] == "NoProgress"
+    assert operator_fixture.status["restarts"]["consecutiveFailures"] == 1
+
+
+async def test_a_recovery_may_last_as_long_as_it_progresses() -> None:
+    operator_fixture = await running()
+    for step in range(60):
+        beat(operator_fixture, state=DriverState.RECOVERING, steps=step)
+        operator_fixture.wait(60)
+        await operator_fixture.settle()
+    assert not is_being_deleted(operator_fixture, 1)
+    assert operator_fixture.status["reason"] == "Recovering"
+
+
+def test_every_state_but_running_has_a_deadline() -> None:
+    assert set(DriverState) - WITH_DEADLINE == {DriverState.RUNNING}

@@ -39,13 +39,14 @@ def test_an_unchanged_report_is_written_again_as_a_heartbeat() -> None:
         written.append(text)
         beats.release()
 
-    reporter = Reporter(job_uid="u", attempt=1, write=write, interval=0.001, heartbeat=0.01)
+    reporter = Reporter(job_uid="u", attempt=1, write=write, interval=0.001, heartbeat=0.01, steps=lambda: len(written))
     for _ in range(3):
         assert beats.acquire(timeout=PATIENCE)
     reporter.close()
     report = decode_report(written[-1], job_uid="u")
     assert report is not None
     assert (report.heartbeat_seconds, report.lag_records) == (10, None)
+    assert report.steps == len(written) - 1
 
 
 @dataclass
@@ -163,6 +164,20 @@ def test_a_start_that_stands_still_ends_the_attempt_unless_it_settles(
     error = ticks(dog, now, START_SECONDS + 5)
     assert error is not None
     assert error.message == "the attempt made no progress for 301 s: it was in the start of Spark"
+
+
+def test_each_step_and_its_progress_change_a_number(now: list[float]) -> None:
+    watchdog = Watchdog(stalled=lambda error: None, clock=lambda: now[0])
+    answers = [0]
+    seen = [watchdog.steps]
+    watchdog.enter("recovery", 300, progress=lambda: answers[0])
+    for number in (0, 1, 2, 10**9):
+        answers[0] = number
+        seen.append(watchdog.steps)
+    watchdog.enter("the start of the source", 300)
+    seen.append(watchdog.steps)
+    assert len(set(seen)) == len(seen)
+    assert watchdog.steps == seen[-1], "time is no progress"
 
 
 def test_a_standby_waits_for_its_activation_without_a_limit(now: list[float]) -> None:
