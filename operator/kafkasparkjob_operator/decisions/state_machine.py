@@ -204,6 +204,8 @@ class _Planner:
         if in_place is not None:
             self.actions.extend(in_place.actions)
             self.rescaling = in_place.rescaling
+            if in_place.refusal is not None:
+                refuse(self.draft, self.observation, in_place.refusal)
             self._look_again(in_place.look_again_after)
             return False
         if self._prepares(driver, report) or silence_of(self.observation, driver, report, standby=self._standby()).lost:

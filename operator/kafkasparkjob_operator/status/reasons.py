@@ -216,6 +216,12 @@ class JobReason(ExplainedReason):
         "The job changes to another parallelism: the driver drains at a checkpoint, or the attempt changes in place.",
     )
     RESCALED = "Rescaled", "The job runs with another parallelism."
+    RESCALE_WITHDRAWN = (
+        "RescaleWithdrawn",
+        "`status.refused.reason` of a rescale in place that has found no room for its executors within 600 s. The"
+        " operator has taken the request back, and the job runs with the parallelism that it had.",
+        "Make room, and set `spec.parallelism` to another number, or to the number that runs.",
+    )
     RESCALING_IN_PLACE = "RescalingInPlace", "The job continues, and the same attempt changes its parallelism."
     RESTART_LIMIT_REACHED = (
         "RestartLimitReached",

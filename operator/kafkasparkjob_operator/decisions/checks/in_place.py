@@ -11,11 +11,12 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
+from kafkasparkjob_operator.decisions.revision import Cause
 from kafkasparkjob_operator.decisions.standby import PREPARING
 from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import JobState, StatusDraft
+from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model.report import DriverState, Report
 
@@ -23,6 +24,8 @@ CONFIRM_SECONDS = 60.0
 """For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
 ROOM_SECONDS = 300.0
 """For the added subtasks to start. After that the state is that of the present subtasks, and the request stays."""
+WITHDRAW_SECONDS = 600.0
+"""For the added subtasks to start. After that the request is taken back: the job has the parallelism that it runs."""
 REQUESTED = JobReason.RESCALE_REQUESTED
 """The driver's pod does not have the annotations yet. Kubernetes may refuse them."""
 ASKED = JobReason.RESCALING_IN_PLACE
@@ -32,12 +35,14 @@ ASKED = JobReason.RESCALING_IN_PLACE
 class InPlace:
     """The running attempt is, or becomes, an attempt of the resource's present spec.
 
-    :param rescaling: to which parallelism it changes; 0 where it has changed.
+    :param rescaling: to which parallelism it changes; 0 where it has changed, or does not change.
+    :param refusal: why the request is taken back.
     """
 
     actions: tuple[Action, ...] = ()
     rescaling: int = 0
     look_again_after: float | None = None
+    refusal: Cause | None = None
 
 
 def rescale_in_place(
@@ -59,6 +64,9 @@ def rescale_in_place(
     scaled = spec_of(live, driver.attempt, job.identity, settings, parallelism=wanted)
     if started is None or scaled is None or not scaled.same_application(desired):
         return None
+    if _is_withdrawn(draft) or _has_no_room(draft, driver, report, wanted):
+        runs = spec_of(live, driver.attempt, job.identity, settings, parallelism=draft.parallelism)
+        return _withdrawn(draft, driver, report, runs, wanted)
     if (driver.asked_parallelism or started.spec.parallelism) == wanted:
         return _asked(draft, observation, driver, report, desired)
     if report is None or report.state is not DriverState.RUNNING or not report.rescales:
@@ -98,10 +106,40 @@ def _asked(
     message = f"attempt {driver.attempt} changes its parallelism from {draft.parallelism} to {wanted} in place"
     draft.event(f"rescale/{driver.attempt}/{generation}", JobReason.RESCALE_STARTED, message)
     if confirmed:
-        changes = (_left(draft, driver, seconds) for seconds in (GRACE_SECONDS, ROOM_SECONDS))
+        changes = (_left(draft, driver, seconds) for seconds in (GRACE_SECONDS, ROOM_SECONDS, WITHDRAW_SECONDS))
         return InPlace(rescaling=wanted, look_again_after=next((left for left in changes if left > 0), None))
     left = _left(draft, driver, CONFIRM_SECONDS)
     return InPlace(rescaling=wanted, look_again_after=left) if left > 0 else None
+
+
+def _is_withdrawn(draft: StatusDraft) -> bool:
+    return draft.section(REFUSED).get("reason") == JobReason.RESCALE_WITHDRAWN
+
+
+def _has_no_room(draft: StatusDraft, driver: PodView, report: Report | None, wanted: int) -> bool:
+    """Whether the driver has tried for long enough. A driver that does not confirm is stopped sooner."""
+    tries = report is not None and report.rescaling == wanted and draft.parallelism != wanted
+    return tries and driver.asked_parallelism == wanted and _left(draft, driver, WITHDRAW_SECONDS) <= 0
+
+
+def _withdrawn(
+    draft: StatusDraft, driver: PodView, report: Report | None, runs: DesiredJob | None, wanted: int
+) -> InPlace:  # fmt: skip
+    """Asks for the parallelism that runs, until the driver's pod says so."""
+    if runs is None or driver.asked_parallelism != wanted:
+        return InPlace()
+    parallelism, executors = runs.spec.parallelism, runs.workload.executor_instances
+    draft.section("executors")["desired"] = executors
+    ask = AskForScale(
+        name=driver.name, uid=driver.uid, parallelism=parallelism, executors=executors, at=format_time(draft.now)
+    )
+    why = f": {report.executors_refused}" if report is not None and report.executors_refused else ""
+    message = (
+        f"it has found no room for parallelism {wanted} within {WITHDRAW_SECONDS:.0f} s and runs with"
+        f" {parallelism}{why}; make room, or choose another spec.parallelism"
+    )
+    cause = Cause(reason=JobReason.RESCALE_WITHDRAWN, message=message, lasts=True)
+    return InPlace(actions=(ask,), refusal=cause, look_again_after=CONFIRM_SECONDS)
 
 
 def _left(draft: StatusDraft, driver: PodView, seconds: float) -> float:

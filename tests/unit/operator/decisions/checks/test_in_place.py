@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.checks.in_place import CONFIRM_SECONDS, ROOM_SECONDS
+from kafkasparkjob_operator.decisions.checks.in_place import CONFIRM_SECONDS, ROOM_SECONDS, WITHDRAW_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
@@ -113,6 +113,47 @@ async def test_a_rescale_that_names_no_cause_has_a_deadline(rescaling: OperatorF
     assert state(rescaling) == ("Running", "ExecutorsPending")
     assert rescaling.ready["status"] == "True"
     assert not is_stopped(rescaling)
+
+
+async def test_a_request_without_room_is_taken_back(rescaling: OperatorFixture) -> None:
+    rescaling.kubernetes.add_executor(KEY, 1)
+    await reported(rescaling, rescaling=4, executors_refused="exceeded quota: small")
+    for _ in range(5):
+        rescaling.wait(WITHDRAW_SECONDS / 5)
+        assert asked(rescaling) == ("4", "4")
+        await reported(rescaling, rescaling=4, executors_refused="exceeded quota: small")
+    assert asked(rescaling) == ("2", "2")
+    await reported(rescaling, rescaling=2)
+    for _ in range(3):
+        rescaling.restart_operator()
+        await reported(rescaling, rescaling=2)
+        assert state(rescaling) == ("Running", "RevisionRefused")
+        assert rescaling.ready["status"] == "True"
+        rescaling.wait(WITHDRAW_SECONDS)
+    stalled = rescaling.kubernetes.condition(KEY, "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "RevisionRefused")
+    assert "no room for parallelism 4" in stalled["message"]
+    assert "exceeded quota: small" in stalled["message"]
+    assert "RevisionRefused" in rescaling.kubernetes.events(warning=True)
+    assert asked(rescaling) == ("2", "2")
+    assert (rescaling.status["parallelism"], rescaling.status["executors"]["desired"]) == (2, 2)
+    assert rescaling.status["refused"]["reason"] == "RescaleWithdrawn"
+    await scaled(rescaling, 3)
+    assert asked(rescaling) == ("3", "3"), "another change is another request"
+    await reported(rescaling, rescaling=3, parallelism=3)
+    assert state(rescaling) == ("Running", "Running")
+    assert "refused" not in rescaling.status
+
+
+async def test_a_job_whose_request_was_taken_back_restarts_as_it_ran(rescaling: OperatorFixture) -> None:
+    await reported(rescaling, rescaling=4)
+    rescaling.wait(WITHDRAW_SECONDS)
+    await reported(rescaling, rescaling=4)
+    rescaling.driver_ends(1, FAILED)
+    await rescaling.settle()
+    rescaling.wait(2)
+    await rescaling.settle()
+    assert (rescaling.status["attempt"]["id"], rescaling.status["parallelism"]) == (2, 2)
 
 
 async def test_up_and_down_and_back_to_the_first_parallelism(running: OperatorFixture) -> None:
@@ -246,7 +287,7 @@ async def test_time_without_readiness_before_it_does_not_count(running: Operator
     """The first request waits for executors without a place, and the second is refused for a moment."""
     await scaled(running, 4)
     await reported(running, rescaling=4)
-    running.wait(10 * CONFIRM_SECONDS)
+    running.wait(9 * CONFIRM_SECONDS)
     await running.settle()
     since = running.ready["lastTransitionTime"]
     running.kubernetes.refuse_annotations = WEBHOOK
