@@ -1,4 +1,4 @@
-"""A change of the resource that is known to fail does not replace an attempt that works (ADR 72).
+"""A change of the resource that is known to fail does not replace an attempt that works (ADR 74).
 
 It is known by the standby driver that was started for the change. ``status.refused`` has the cause until the resource
 changes again, or the standby driver is prepared after all.
