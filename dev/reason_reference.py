@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kafkasparkjob_operator.status.reasons import JobReason
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported, kinds_of
 from sparkapp.model.event_reason import DriverEvent, ExplainedReason
 
@@ -127,6 +128,11 @@ def drivers() -> Iterator[str]:
     return _explained(DriverEvent)
 
 
+def snapshots() -> Iterator[str]:
+    """A row for each reason of a snapshot with something to do."""
+    return _explained(SnapshotReason)
+
+
 def healthy() -> Iterator[str]:
     """A row for each reason without a remedy, of operator and driver."""
     yield "| reason | of | meaning |"
@@ -142,6 +148,7 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     "failures": failures,
     "operator": operators,
     "driver": drivers,
+    "snapshots": snapshots,
     "healthy": healthy,
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasparkjob_operator.status.fields import JobStatus
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotSpec, SnapshotStatus
 from kafkasparkjob_operator.workload.field_rules import OPERATOR_RULES
 from kafkasparkjob_operator.workload.fields import OperatorSpec
 from sparkapp.model import names
@@ -126,5 +127,45 @@ JOB = Kind(
         ),
     ),
 )
-KINDS = (JOB,)
+_SNAPSHOT_COLUMNS = (
+    Column("Job", ".spec.jobRef.name"),
+    Column("Checkpoint", ".status.checkpoint.id", "integer", "Number of the checkpoint that the snapshot holds."),
+    Column("Ready", _READY),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("State", ".status.state", priority=1),
+    Column("Reason", ".status.reason", priority=1),
+    Column("Time", ".status.checkpoint.time", "date", "Age of the checkpoint.", priority=1),
+    Column("Message", ".status.message", priority=1),
+)
+SNAPSHOT = Kind(
+    name=names.SNAPSHOT_KIND,
+    plural=names.SNAPSHOT_PLURAL,
+    short_names=("kss",),
+    head="KafkaSparkSnapshot: a checkpoint of a KafkaSparkJob, which outlives the job.",
+    versions=(
+        Version(
+            name=names.VERSION,
+            text="A copy of the last completed checkpoint of a KafkaSparkJob. It outlives the job.",
+            spec_text="Job of the snapshot. It cannot be changed.",
+            spec=(SnapshotSpec,),
+            status_text="Observed state of the snapshot. Only the operator writes it.",
+            status=(SnapshotStatus,),
+            columns=_SNAPSHOT_COLUMNS,
+            rules=(
+                ObjectRule(
+                    "self == oldSelf",
+                    "a snapshot cannot be changed: create another KafkaSparkSnapshot",
+                    by_server=True,
+                ),
+            ),
+            own_rules=(
+                Rule(
+                    "self.metadata.name.size() <= 200",
+                    "metadata.name must have at most 200 characters: the ConfigMap adds its UID to it",
+                ),
+            ),
+        ),
+    ),
+)
+KINDS = (JOB, SNAPSHOT)
 """A further kind is an entry here, with dataclasses of its own."""

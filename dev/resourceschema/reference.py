@@ -24,8 +24,17 @@ _LIMITS = (
 )
 
 
-def reference(definition: Mapping[str, Any]) -> str:
-    """The page for a CustomResourceDefinition, as Markdown; called for the generated files."""
+_SNAPSHOT = """## KafkaSparkSnapshot
+
+[Snapshots](checkpoints.md#snapshots) are a kind of their own. `kubectl explain kss.spec` prints the same for a cluster.
+"""
+
+
+def reference(definition: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:
+    """The page for the CustomResourceDefinitions, as Markdown; called for the generated files.
+
+    :param definition: of jobs. :param snapshot: of snapshots.
+    """
     version = definition["spec"]["versions"][0]
     schema = version["schema"]["openAPIV3Schema"]["properties"]
     parts = [_HEAD.format(version=f"{definition['spec']['group']}/{version['name']}")]
@@ -33,6 +42,9 @@ def reference(definition: Mapping[str, Any]) -> str:
         parts += [f"## `{root}`\n", _COLUMNS, *_rows(schema[root], f"{root}."), ""]
     parts += ["## Rules between fields\n", "The API server refuses a resource that breaks one of these rules.\n"]
     parts += [f"- {message}" for message in dict.fromkeys(_rules(schema["spec"]))]
+    schema = snapshot["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    parts += ["", _SNAPSHOT, _COLUMNS]
+    parts += [row for root in ("spec", "status") for row in _rows(schema[root], f"{root}.")]
     return "\n".join(parts) + "\n"
 
 

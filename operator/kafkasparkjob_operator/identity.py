@@ -26,6 +26,7 @@ ROLE_STATE = "state"
 ROLE_REPORT = "report"
 ROLE_CHECKPOINTS = "checkpoints"
 ROLE_ATTEMPT = "attempt"
+ROLE_SNAPSHOT = "snapshot"
 
 
 class JobKey(NamedTuple):

@@ -22,10 +22,12 @@ from kafkasparkjob_operator.controller.watches.handlers import (
     register_jobs,
     register_pods,
     register_reports,
+    register_snapshots,
 )
 from kafkasparkjob_operator.controller.watches.kopf_settings import WATCHED, watch_settings
 from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoundary
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
+from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configuration
@@ -33,6 +35,7 @@ from kafkasparkjob_operator.kubernetes.definition import await_definition
 from kafkasparkjob_operator.kubernetes.leadership import AlwaysLeading, Leadership
 from kafkasparkjob_operator.settings import Settings
 from kafkasparkjob_operator.workload import read_job_settings
+from sparkapp.model import names
 
 LOG = logging.getLogger(__name__)
 
@@ -81,6 +84,9 @@ class _Operator:
             network_rules=settings.network_rules, concurrent_restarts=settings.concurrent_restarts,
             decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
         )  # fmt: skip
+        self.snapshots = Snapshots(
+            self.cluster, may_act=lambda: self.leadership.leading, includes=self.namespaces.includes
+        )
         self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))
         self.metrics.gauge("kafkaspark_operator_queue_depth", "Jobs waiting to be reconciled.", lambda: len(self.queue))
 
@@ -116,6 +122,7 @@ class _Operator:
         )  # fmt: skip
         parts.append(self._part("namespaces", self.namespaces.run(), stop))
         parts.append(self._part("code", CodeWatch(self.cluster, self.cache, self.queue).run(), stop))
+        parts.append(self._part("snapshots", self.snapshots.run(), stop))
         parts.append(asyncio.create_task(_take_signals(stop, kopf_runs=kopf_runs), name="signals"))
         try:
             await self._watch(stop, kopf_runs)
@@ -139,6 +146,13 @@ class _Operator:
         kopf.on.login(registry=registry)(kopf.login_via_client)
         for register in (register_jobs, register_pods, register_reports, register_access):
             register(registry, self.cache, self.queue, self.namespaces.includes)
+        if await self.cluster.serves_snapshots():
+            register_snapshots(registry, self.snapshots)
+        else:
+            LOG.warning(
+                "the API server does not serve %s, so nobody makes snapshots; install the definition and restart the"
+                " operator: kubectl apply -f crds/%s.yaml", names.SNAPSHOT_PLURAL, names.SNAPSHOT_PLURAL,
+            )  # fmt: skip
         async with self.boundary.around_kopf():
             await kopf.operator(
                 registry=registry,

@@ -13,6 +13,8 @@ GROUP = "streaming.kafkaspark.io"
 VERSION = "v1beta1"
 KIND = "KafkaSparkJob"
 PLURAL = "kafkasparkjobs"
+SNAPSHOT_KIND = "KafkaSparkSnapshot"
+SNAPSHOT_PLURAL = "kafkasparksnapshots"
 
 LABEL_JOB = "kafkaspark.io/job"
 LABEL_ATTEMPT = "kafkaspark.io/attempt"
@@ -40,6 +42,8 @@ CHECKPOINT_KEY = "checkpoint.json"
 REPORT_KEY = "report.json"
 PREPARED_KEY = "prepared"
 """Next to :data:`REPORT_KEY`: number of the attempt that last reported that it is prepared for its activation."""
+SNAPSHOT_KEY = "snapshot.json"
+"""Key of the checkpoint in the ConfigMap of a snapshot, in the form of a retained checkpoint."""
 JOB_KEY = "job.json"
 SPARK_CONF_KEY = "spark-conf.json"
 """Spark settings that the operator decides, next to :data:`JOB_KEY`: a JSON object of strings."""
@@ -105,6 +109,14 @@ def attempt_config_map(job: str, uid: str, attempt: int) -> str:
     :param uid: of the resource.
     """
     return f"{job}-{attempt}-{incarnation(uid)}-job"
+
+
+def snapshot_config_map(snapshot: str, uid: str) -> str:
+    """Holds the checkpoint of a KafkaSparkSnapshot; immutable, and owned by the snapshot alone.
+
+    :param uid: of the snapshot.
+    """
+    return f"{snapshot}-{incarnation(uid)}-snapshot"
 
 
 def previous_attempt_config_map(job: str, attempt: int) -> str:

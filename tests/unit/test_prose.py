@@ -34,7 +34,8 @@ def read_by_users() -> Iterator[Found]:
     errors = error_classes(modules())
     for path in modules():
         yield from python_texts(path, name_of(path), errors, code=False)
-    yield from definition_texts(ROOT / "crds/kafkasparkjobs.yaml")
+    for definition in sorted(ROOT.glob("crds/*.yaml")):
+        yield from definition_texts(definition)
     yield from definition_texts(ROOT / CHART / "values.schema.json")
     yield from comment_blocks(ROOT / CHART / "values.yaml")
     notes = (ROOT / CHART / "templates/NOTES.txt").read_text(encoding="utf-8")

@@ -110,6 +110,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/status]
   verbs: [patch]
+# Snapshots, which the operator fills: it copies a checkpoint into a ConfigMap that the snapshot owns.
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparksnapshots]
+  verbs: [get, list, watch]
+- apiGroups: [streaming.kafkaspark.io]
+  resources: [kafkasparksnapshots/status]
+  verbs: [patch]
 # Owner references that block deletion need it where the admission plugin OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/finalizers]

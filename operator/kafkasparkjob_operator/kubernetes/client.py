@@ -94,14 +94,21 @@ class KubeCluster:
         self._pool.clear()
 
     async def serves_jobs(self) -> bool:
-        """True where the CustomResourceDefinition is installed and served."""
+        """True where the CustomResourceDefinition of jobs is installed and served."""
+        return await self._serves(names.PLURAL)
+
+    async def serves_snapshots(self) -> bool:
+        """The same of snapshots."""
+        return await self._serves(names.SNAPSHOT_PLURAL)
+
+    async def _serves(self, plural: str) -> bool:
         try:
             answer = await self._call("GET", DISCOVERY)
         except ClusterError as error:
             if error.status == NOT_FOUND:
                 return False
             raise
-        return any(kind.get("name") == names.PLURAL for kind in answer.get("resources") or ())
+        return any(kind.get("name") == plural for kind in answer.get("resources") or ())
 
     async def get_job(self, key: JobKey) -> Body | None:
         return await self.get(names.KIND, key.namespace, key.name)
@@ -163,18 +170,20 @@ class KubeCluster:
             if error.status not in {NOT_FOUND, CONFLICT}:
                 raise
 
-    async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
+    async def patch_status(
+        self, key: JobKey, patch: Body, *, resource_version: str, kind: str = names.KIND
+    ) -> Body | None:
         body = {"metadata": {"resourceVersion": resource_version}, "status": patch}
-        return await self._patch_job(key, body, "/status")
+        return await self._patch(kind, key, body, "/status")
 
     async def set_finalizers(self, key: JobKey, finalizers: Sequence[str], *, resource_version: str) -> Body | None:
-        return await self._patch_job(
-            key, {"metadata": {"resourceVersion": resource_version, "finalizers": [*finalizers]}}
+        return await self._patch(
+            names.KIND, key, {"metadata": {"resourceVersion": resource_version, "finalizers": [*finalizers]}}
         )
 
-    async def _patch_job(self, key: JobKey, body: Body, subresource: str = "") -> Body | None:
+    async def _patch(self, kind: str, key: JobKey, body: Body, subresource: str = "") -> Body | None:
         try:
-            path = object_path(names.KIND, key.namespace, key.name) + subresource
+            path = object_path(kind, key.namespace, key.name) + subresource
             return await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
         except ClusterError as error:
             if error.status == NOT_FOUND:

@@ -21,6 +21,7 @@ _COLLECTIONS = {
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     names.KIND: (DISCOVERY, names.PLURAL),
+    names.SNAPSHOT_KIND: (DISCOVERY, names.SNAPSHOT_PLURAL),
 }
 
 

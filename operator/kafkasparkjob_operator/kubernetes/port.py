@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafkasparkjob_operator.identity import JobKey
+from sparkapp.model import names
 from sparkapp.model.errors import KafkaSparkJobError
 
 Body = Mapping[str, Any]
@@ -93,9 +94,12 @@ class Cluster(Protocol):
         """
         ...
 
-    async def patch_status(self, key: JobKey, patch: Body, *, resource_version: str) -> Body | None:
+    async def patch_status(
+        self, key: JobKey, patch: Body, *, resource_version: str, kind: str = names.KIND
+    ) -> Body | None:
         """Merges into the status; None where the resource is gone.
 
+        :param key: of a resource of the kind.
         :raises ObjectConflict: the resource is no longer at that version.
         """
         ...

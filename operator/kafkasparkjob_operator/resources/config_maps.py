@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from kafkasparkjob_operator.identity import (
+    API_VERSION,
     ROLE_ATTEMPT,
     ROLE_CHECKPOINTS,
     ROLE_REPORT,
+    ROLE_SNAPSHOT,
     ROLE_STATE,
     JobIdentity,
     metadata,
@@ -22,6 +24,8 @@ from kafkasparkjob_operator.resources.references import References, references_o
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
@@ -57,6 +61,29 @@ def checkpoints_config_map(job: JobIdentity) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": metadata(job, names.checkpoints_config_map(job.name), role=ROLE_CHECKPOINTS),
         "data": {},
+    }
+
+
+def snapshot_config_map(snapshot: Mapping[str, Any], *, job: str, checkpoint: RetainedCheckpoint) -> dict[str, Any]:
+    """Immutable; the snapshot alone owns it, so it outlives the job.
+
+    :param snapshot: the KafkaSparkSnapshot. :param job: the name of the job that wrote the checkpoint.
+    :raises CheckpointTooLarge: it does not fit into a ConfigMap.
+    """
+    meta = snapshot["metadata"]
+    owner = {"apiVersion": API_VERSION, "kind": names.SNAPSHOT_KIND, "name": meta["name"], "uid": meta["uid"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": names.snapshot_config_map(meta["name"], meta["uid"]),
+            "namespace": meta["namespace"],
+            "labels": names.labels(job, role=ROLE_SNAPSHOT),
+            "annotations": {names.ANNOTATION_JOB_UID: checkpoint.job_uid},
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "immutable": True,
+        "data": {names.SNAPSHOT_KEY: encode_retained(checkpoint)},
     }
 
 

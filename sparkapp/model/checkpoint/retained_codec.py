@@ -55,14 +55,28 @@ def decode_retained(text: str, *, key: str, job_uid: str) -> RetainedCheckpoint:
         raise CheckpointUnusable(msg) from error
 
 
+def decode_snapshot(text: str, *, job_uid: str = "") -> RetainedCheckpoint:
+    """The checkpoint of a snapshot, which is as untrusted.
+
+    :param job_uid: of the job that wrote it; empty for any job.
+    :raises CheckpointUnusable: as :func:`decode_retained`.
+    """
+    try:
+        return _decode(text, "", job_uid)
+    except CheckpointCorrupt as error:
+        msg = f"the checkpoint of the snapshot cannot be used: {error.message}"
+        raise CheckpointUnusable(msg) from error
+
+
 def _decode(text: str, key: str, job_uid: str) -> RetainedCheckpoint:
+    """:param key: empty for no key, and ``job_uid`` for any job."""
     reader = parse(text, "the text", limit=MAX_RETAINED_BYTES)
     version = reader.integer("formatVersion")
     if version != RETAINED_FORMAT_VERSION:
         msg = f"it has format version {version}, this release reads {RETAINED_FORMAT_VERSION}"
         raise CheckpointCorrupt(msg)
     uid = reader.string("jobUid")
-    if uid != job_uid:
+    if job_uid and uid != job_uid:
         msg = f"it belongs to the job with UID {uid!r}, this job's is {job_uid!r}"
         raise CheckpointCorrupt(msg)
     bounded = StrictReader(reader.mapping_or_none("bounded") or {"stopping": "", "stops": {}}, "bounded")
@@ -86,7 +100,7 @@ def _decode(text: str, key: str, job_uid: str) -> RetainedCheckpoint:
     if checkpoint.stops and not checkpoint.stopping:
         msg = "bounded has stops without stopping"
         raise CheckpointCorrupt(msg)
-    if checkpoint_of_key(key) != checkpoint.checkpoint_id:
+    if key and checkpoint_of_key(key) != checkpoint.checkpoint_id:
         msg = f"it is checkpoint {checkpoint.checkpoint_id}"
         raise CheckpointCorrupt(msg)
     return checkpoint

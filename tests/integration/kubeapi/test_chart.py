@@ -67,19 +67,20 @@ def test_lint_is_content(kubeconfig: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_charts_definition_is_a_link_to_the_definition() -> None:
-    link = CHART / "files/kafkasparkjobs.yaml"
-    assert link.is_symlink()
-    assert link.resolve() == DEFINITION
+def test_the_charts_definitions_are_links_to_the_definitions() -> None:
+    links = sorted(CHART.glob("files/*.yaml"))
+    assert all(link.is_symlink() for link in links)
+    assert [link.resolve() for link in links] == sorted(DEFINITION.parent.glob("*.yaml"))
 
 
 def test_a_package_holds_the_definition(kubeconfig: Path, tmp_path: Path) -> None:
     done = helm(kubeconfig, "package", str(CHART), "--destination", str(tmp_path))
     assert done.returncode == 0, done.stderr
     with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
-        packaged = archive.extractfile("kafkaspark-operator/files/kafkasparkjobs.yaml")
-        assert packaged is not None
-        assert packaged.read() == (CHART / "files/kafkasparkjobs.yaml").read_bytes()
+        for file in CHART.glob("files/*.yaml"):
+            packaged = archive.extractfile(f"kafkaspark-operator/files/{file.name}")
+            assert packaged is not None
+            assert packaged.read() == file.read_bytes()
 
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
@@ -220,17 +221,24 @@ def test_the_job_of_the_notes_is_one_that_the_api_server_takes(
 
 
 def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
-    definition = of_kind(chart(), "CustomResourceDefinition")[0]
-    assert definition["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    assert definition["spec"] == yaml.load(DEFINITION.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]
-    assert "annotations" not in of_kind(chart("crds.keep=false"), "CustomResourceDefinition")[0]["metadata"]
+    found = of_kind(chart(), "CustomResourceDefinition")
+    assert [each["metadata"]["name"] for each in found] == [
+        f"{plural}.{names.GROUP}" for plural in (names.PLURAL, names.SNAPSHOT_PLURAL)
+    ]
+    for definition in found:
+        assert definition["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert definition["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
+        file = DEFINITION.parent / f"{definition['spec']['names']['plural']}.yaml"
+        assert definition["spec"] == yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]
+    deletable = of_kind(chart("crds.keep=false"), "CustomResourceDefinition")
+    assert all("annotations" not in each["metadata"] for each in deletable)
     assert of_kind(chart("crds.install=false"), "CustomResourceDefinition") == []
 
 
 def test_a_cluster_that_stores_v1alpha1_is_left_as_it_is(kubeconfig: Path, api: ApiClient, tmp_path: Path) -> None:
     group = "previous.example.com"  # a definition of its own: the other tests use the real one
     copied = Path(shutil.copytree(CHART, tmp_path / "chart"))
-    for file in (copied / "files/kafkasparkjobs.yaml", copied / "templates/crds.yaml"):
+    for file in (*copied.glob("files/*.yaml"), copied / "templates/crds.yaml"):
         file.write_text(file.read_text(encoding="utf-8").replace(names.GROUP, group), encoding="utf-8")
     file = copied / "files/kafkasparkjobs.yaml"
     previous = yaml.safe_load(file.read_text(encoding="utf-8").replace("v1beta1", "v1alpha1"))

@@ -144,9 +144,11 @@ class FakeKubernetes:
             self.remove(place)
         self._written("delete", place)
 
-    async def patch_status(self, key: JobKey, patch: Mapping[str, Any], *, resource_version: str) -> Body | None:
+    async def patch_status(
+        self, key: JobKey, patch: Mapping[str, Any], *, resource_version: str, kind: str = names.KIND
+    ) -> Body | None:
         await asyncio.sleep(0)
-        place = (names.KIND, key.namespace, key.name)
+        place = (kind, key.namespace, key.name)
         current = self.objects.get(place)
         if current is None:
             return None

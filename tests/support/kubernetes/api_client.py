@@ -12,7 +12,9 @@ import kubernetes
 import yaml
 
 Found = TypeVar("Found")
-JOBS = "/apis/streaming.kafkaspark.io/v1beta1/namespaces/{}/kafkasparkjobs"
+RESOURCES = "/apis/streaming.kafkaspark.io/v1beta1/namespaces/{}"
+JOBS = f"{RESOURCES}/kafkasparkjobs"
+SNAPSHOTS = f"{RESOURCES}/kafkasparksnapshots"
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -42,10 +44,11 @@ class ApiClient:
         return str(self._host)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = ""
-    ) -> dict[str, Any]:
-        """:param user: to impersonate; empty for the kubeconfig's own identity."""
-        headers = {"Content-Type": content_type} | ({"Impersonate-User": user} if user else {})
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", user: str = "",
+        accept: str = "application/json",
+    ) -> dict[str, Any]:  # fmt: skip
+        """:param user: to impersonate; empty for the kubeconfig's own identity. :param accept: the answer's form."""
+        headers = {"Content-Type": content_type, "Accept": accept} | ({"Impersonate-User": user} if user else {})
         data = None if body is None else json.dumps(body)
         response = self._pool.request(method, self._host + path, body=data, headers=headers, timeout=20, retries=False)
         answer = json.loads(response.data)
@@ -76,20 +79,25 @@ class ApiClient:
         )  # fmt: skip
 
     def install_definition(self) -> None:
-        """The CustomResourceDefinition, served."""
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kafkasparkjobs.streaming.kafkaspark.io"
-        self.apply(path, yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8")))
+        """The CustomResourceDefinitions, served."""
+        for file in sorted((REPOSITORY / "crds").glob("*.yaml")):
+            self._install(yaml.safe_load(file.read_text(encoding="utf-8")))
 
-        def served() -> bool:
+    def _install(self, definition: dict[str, Any]) -> None:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+        self.apply(path, definition)
+
+        def established() -> bool:
             conditions = (self.get(path) or {}).get("status", {}).get("conditions") or ()
             return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
-        await_that("the definition is established", served)
-        await_that("the resource is served", self._serves_jobs)
+        await_that("the definition is established", established)
+        plural = definition["spec"]["names"]["plural"]
+        await_that("the resource is served", lambda: self._serves(f"{RESOURCES.format('default')}/{plural}"))
 
-    def _serves_jobs(self) -> bool:
+    def _serves(self, path: str) -> bool:
         try:
-            return self.get(JOBS.format("default")) is not None
+            return self.get(path) is not None
         except ApiError as error:
             if error.status == 429:  # its storage is being set up
                 return False

@@ -114,10 +114,10 @@ class LiveJob:
         path = f"{self.config_maps_path}/{names.report_config_map(self.name)}"
         self.api.merge(path, {"data": {names.REPORT_KEY: encode_report(report)}})
 
-    def checkpoint(self, attempt: int, checkpoint: int, *, drained: bool = False) -> None:
+    def checkpoint(self, attempt: int, checkpoint: int, *, drained: bool = False, **fields: Any) -> None:
         document = CheckpointDocument(
             job_uid=self.uid(), attempt=attempt, checkpoint_id=checkpoint, created_at="2026-11-21T12:00:00Z",
-            parallelism=2, prefix="x", drained=drained,
+            parallelism=2, prefix="x", drained=drained, **fields,
         )  # fmt: skip
         path = f"{self.config_maps_path}/{names.state_config_map(self.name)}"
         self.api.merge(path, {"data": {names.CHECKPOINT_KEY: encode(document)}})

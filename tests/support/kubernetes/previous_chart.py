@@ -14,13 +14,17 @@ FIELDS = (("source", "discoveryIntervalSeconds"), ("metrics",), ("restartPolicy"
 
 
 def previous_chart(chart: Path, folder: Path) -> Path:
-    """A copy of the chart in the folder, without any policy and without :data:`FIELDS`, of another version."""
+    """A copy of the chart in the folder, of another version: without policies, :data:`FIELDS` and snapshots."""
     previous = Path(shutil.copytree(chart, folder / "previous"))  # links become files
     about = previous / "Chart.yaml"
-    text = yaml.safe_load(about.read_text(encoding="utf-8"))
-    about.write_text(yaml.safe_dump({**text, "version": VERSION, "appVersion": VERSION}), encoding="utf-8")
+    release = yaml.safe_load(about.read_text(encoding="utf-8"))
+    about.write_text(yaml.safe_dump({**release, "version": VERSION, "appVersion": VERSION}), encoding="utf-8")
     for policy in (previous / "templates").glob("*-policy.yaml"):
         policy.unlink()
+    definitions = previous / "templates/crds.yaml"
+    text = definitions.read_text(encoding="utf-8").replace(' "kafkasparksnapshots"', "")
+    definitions.write_text(text, encoding="utf-8")
+    (previous / "files/kafkasparksnapshots.yaml").unlink()
     file = previous / "files/kafkasparkjobs.yaml"
     definition = yaml.safe_load(file.read_text(encoding="utf-8"))
     for path in FIELDS:

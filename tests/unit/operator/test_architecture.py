@@ -28,6 +28,7 @@ IMPURE = {
     "controller.watches.kopf_watch_patch",
     "controller.watches.code_watch",
     "controller.watches.namespaces",
+    "controller.watches.snapshots",
     "controller.event_recorder",
     "controller.probes",
     "controller.work_queue",

@@ -8,6 +8,7 @@ from typing import Any
 import kopf
 
 from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import job_key
@@ -77,6 +78,14 @@ def register_reports(
         else:
             cache.put_report(key, body)
         queue.add_paced(key, REPORT_SECONDS)
+
+
+def register_snapshots(registry: kopf.OperatorRegistry, snapshots: Snapshots) -> None:
+    """Registers the watch of all KafkaSparkSnapshots."""
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.SNAPSHOT_PLURAL, registry=registry)
+    async def snapshot_event(*, event: Any, **_: Any) -> None:
+        snapshots.put(event["object"], deleted=event["type"] == "DELETED")
 
 
 def register_access(

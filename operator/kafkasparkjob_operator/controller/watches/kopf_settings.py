@@ -15,7 +15,7 @@ from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS
 from sparkapp.model import names
 
 WATCHED = (names.PLURAL, "pods", "configmaps", "roles", "rolebindings", "networkpolicies")
-"""The kinds that handlers are registered for."""
+"""The kinds that jobs need. The operator is ready without the watch of snapshots."""
 SERVER_SECONDS = 120
 CLIENT_SECONDS = 150
 CONNECT_SECONDS = 5

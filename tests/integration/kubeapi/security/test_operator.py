@@ -12,7 +12,7 @@ import pytest
 
 from sparkapp.model import names
 from tests.integration.kubeapi.conftest import operators
-from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_client import SNAPSHOTS, ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
@@ -53,6 +53,7 @@ def network_policy(name: str, selected: dict[str, str]) -> dict[str, Any]:
 
 OURS = {"app.kubernetes.io/managed-by": names.MANAGED_BY, names.LABEL_JOB: "orders"}
 OWNER = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
+SNAPSHOT_OWNER = {**OWNER, "kind": names.SNAPSHOT_KIND}
 
 
 def test_the_operator_reaches_no_other_namespace(token: ApiClient) -> None:
@@ -113,6 +114,11 @@ def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, a
     api.call("POST", f"{base}/pods", pod("foreign"))
     refused(token, "POST", f"{base}/configmaps", config_map("more"))
     refused(token, "POST", f"{base}/configmaps", config_map("more", **OURS))  # no KafkaSparkJob owns it
+    owned = config_map("more", **OURS)
+    owned["metadata"]["ownerReferences"] = [SNAPSHOT_OWNER]
+    token.call("POST", f"{base}/configmaps?dryRun=All", owned)
+    account = {**owned, "kind": "ServiceAccount"}
+    refused(token, "POST", f"{base}/serviceaccounts", account)  # a snapshot owns a ConfigMap alone
     refused(token, "PATCH", f"{base}/configmaps/foreign", {"data": {"a": "b"}}, kind=merge)
     refused(token, "PATCH", f"{base}/configmaps/foreign", {"metadata": {"labels": OURS}}, kind=merge)
     refused(token, "DELETE", f"{base}/configmaps/foreign")
@@ -317,6 +323,14 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     policy = f"{NETWORK_POLICIES.format(job.namespace)}/orders-driver"
     api.merge(policy, {"spec": {"ingress": [{}]}})
     await_that("the policy is repaired", lambda: api.call("GET", policy)["spec"]["ingress"] != [{}])
+    job.report(1, checkpoint_id=10)
+    snapshot = f"{SNAPSHOTS.format(job.namespace)}/before"
+    spec = {"jobRef": {"name": job.name}}
+    api.call(
+        "POST", SNAPSHOTS.format(job.namespace),
+        {"apiVersion": OWNER["apiVersion"], "kind": names.SNAPSHOT_KIND, "metadata": {"name": "before"}, "spec": spec},
+    )  # fmt: skip
+    await_that("the snapshot is ready", lambda: api.call("GET", snapshot).get("status", {}).get("state") == "Ready")
     first.stop()
 
     base = f"{RBAC}/namespaces/{job.namespace}"

@@ -1,0 +1,164 @@
+"""Which checkpoint of a job a snapshot holds: its transactions must be proven committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.observation.state_view import StateView, state_view
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained
+from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.report import Report
+
+PROOF_SECONDS = 20.0
+"""Time for the driver's report of a checkpoint that was seen open. Then the newest retained checkpoint is taken."""
+GIVE_UP_SECONDS = 300.0
+"""Time after which a snapshot that waits is Failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobObjects:
+    """What a live look at the job of a snapshot has found; each is None where it does not exist.
+
+    :param state: the state's ConfigMap, which was read before the report.
+    :param checkpoints: the ConfigMap of the retained checkpoints.
+    """
+
+    job: JobResource | None
+    state: Mapping[str, Any] | None = None
+    checkpoints: Mapping[str, Any] | None = None
+    report: Report | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """The checkpoint that the snapshot takes."""
+
+    checkpoint: RetainedCheckpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPinned:
+    """The snapshot has no checkpoint yet.
+
+    :param final: it never gets one.
+    :param candidate: an open checkpoint that the driver's report may prove later.
+    """
+
+    reason: SnapshotReason
+    message: str
+    final: bool = False
+    candidate: CheckpointDocument | None = None
+
+
+def choose(
+    found: JobObjects, *, name: str, job_uid: str, candidate: CheckpointDocument | None, waited: float
+) -> Pinned | NotPinned:
+    """Called by the controller of snapshots at each look.
+
+    :param name: of the job.
+    :param job_uid: of the job at the first look; empty before.
+    :param candidate: of an earlier look.
+    :param waited: seconds since this process saw the snapshot first.
+    """
+    chosen: Pinned | NotPinned | None = _job_refusal(found.job, name=name, job_uid=job_uid)
+    if chosen is None and found.job is not None:
+        state = state_view(found.state, found.job.identity)
+        document = state.document
+        if document is not None and document.checkpoint_id and not document.engine_has_state:
+            chosen = _proven(document, found, candidate=candidate, waited=waited)
+        else:
+            chosen = _state_refusal(state, name)
+    assert chosen is not None, "a job that is not refused has a state"
+    if isinstance(chosen, NotPinned) and not chosen.final and waited >= GIVE_UP_SECONDS:
+        return replace(chosen, final=True)
+    return chosen
+
+
+def _job_refusal(job: JobResource | None, *, name: str, job_uid: str) -> NotPinned | None:
+    if job is None:
+        message = f"the namespace has no KafkaSparkJob {name}"
+        return NotPinned(reason=SnapshotReason.JOB_NOT_FOUND, message=message, final=bool(job_uid))
+    uid = job.identity.uid
+    if job_uid not in {"", uid}:
+        message = f"KafkaSparkJob {name} was created again: its UID is {uid}, and was {job_uid}"
+        return NotPinned(reason=SnapshotReason.JOB_RECREATED, message=message, final=True)
+    if _is_member(job.spec):
+        message = "the consumer group has the offsets of the job, not a checkpoint"
+        return NotPinned(reason=SnapshotReason.GROUP_HAS_OFFSETS, message=message, final=True)
+    return None
+
+
+def _state_refusal(state: StateView, name: str) -> NotPinned:
+    """Why a state without a checkpoint, or with operators' state, cannot be copied."""
+    if state.error is not None:
+        return NotPinned(reason=SnapshotReason.STATE_UNREADABLE, message=state.error.message, final=True)
+    if state.document is not None and state.document.engine_has_state:
+        message = "the transform keeps state on a volume, and a checkpoint has the offsets alone"
+        return NotPinned(reason=SnapshotReason.STATE_NOT_COVERED, message=message, final=True)
+    message = f"KafkaSparkJob {name} has not completed a checkpoint yet"
+    return NotPinned(reason=SnapshotReason.NO_CHECKPOINT, message=message)
+
+
+def _proven(
+    document: CheckpointDocument, found: JobObjects, *, candidate: CheckpointDocument | None, waited: float
+) -> Pinned | NotPinned:
+    """The newest checkpoint that is known to be complete: by itself, by the driver's report, or as it is retained."""
+    if not document.committables:
+        return Pinned(checkpoint=retained(document))
+    for known in (candidate, document):
+        if known is not None and _is_reported(known, found.report):
+            return Pinned(checkpoint=retained(known))
+    kept = _newest(found.checkpoints, document)
+    if kept is not None and (kept.checkpoint_id == document.checkpoint_id or waited >= PROOF_SECONDS):
+        return Pinned(checkpoint=kept)
+    message = f"{len(document.committables)} transaction(s) of checkpoint {document.checkpoint_id} may still be open"
+    if candidate is None or candidate.attempt != document.attempt:
+        candidate = _provable(document)
+    return NotPinned(reason=SnapshotReason.CHECKPOINT_OPEN, message=message, candidate=candidate)
+
+
+def _is_member(spec: Mapping[str, Any]) -> bool:
+    source = spec.get("source")
+    membership = source.get("groupMembership") if isinstance(source, Mapping) else None
+    return isinstance(membership, Mapping) and membership.get("mode") == "Subscribe"
+
+
+def _provable(document: CheckpointDocument) -> CheckpointDocument | None:
+    """The document, where its own attempt opened all its transactions.
+
+    The next attempt may find that a transaction is lost, and then the offsets of the same number go back.
+    """
+    own = all(committable.attempt == document.attempt for committable in document.committables)
+    return document if own else None
+
+
+def _is_reported(document: CheckpointDocument, report: Report | None) -> bool:
+    """Whether the attempt that wrote the document reports that it is complete: its transactions are committed.
+
+    An attempt that loses a transaction ends, and completes no later checkpoint.
+    """
+    return (
+        report is not None
+        and report.attempt == document.attempt
+        and report.checkpoint_id >= document.checkpoint_id
+        and _provable(document) is not None
+    )
+
+
+def _newest(config_map: Mapping[str, Any] | None, document: CheckpointDocument) -> RetainedCheckpoint | None:
+    """The newest retained checkpoint of the job that is not after the document."""
+    texts = (config_map or {}).get("data") or {}
+    numbers = {key: checkpoint_of_key(key) or 0 for key in texts}
+    for key in sorted(texts, key=numbers.__getitem__, reverse=True):
+        if 0 < numbers[key] <= document.checkpoint_id:
+            try:
+                return decode_retained(str(texts[key]), key=key, job_uid=document.job_uid)
+            except CheckpointUnusable:
+                continue
+    return None

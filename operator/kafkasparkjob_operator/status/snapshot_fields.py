@@ -1,0 +1,145 @@
+"""The fields of a KafkaSparkSnapshot, and the reasons of its states.
+
+They describe themselves as those of :mod:`sparkapp.model.job.spec` do (``sparkapp.model.encoding.schema``). The API
+server drops other fields.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kafkasparkjob_operator.status.fields import Condition
+from sparkapp.model.encoding.schema import at, items_of, part
+from sparkapp.model.event_reason import ExplainedReason
+from sparkapp.model.job.forms import OBJECT
+
+MAX_TOPICS = 50
+"""Topics that the status lists. The ConfigMap of the snapshot has the offsets of all."""
+
+
+class SnapshotState(StrEnum):
+    """``status.state``. A snapshot that is Ready or Failed never changes."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    FAILED = "Failed"
+
+
+class SnapshotReason(ExplainedReason):
+    """The reason of the condition Ready of a snapshot."""
+
+    PINNED = "Pinned", "The snapshot holds a checkpoint whose transactions are committed."
+    CHECKPOINT_OPEN = (
+        "CheckpointOpen",
+        "The transactions of the job's last checkpoint are not proven committed yet, and no earlier checkpoint is"
+        " retained. The operator looks again for 5 minutes.",
+        "Let the job run, and create the snapshot again.",
+    )
+    GROUP_HAS_OFFSETS = (
+        "GroupHasOffsets",
+        "The job is a member of a consumer group (`source.groupMembership.mode: Subscribe`). The group has the"
+        " offsets, and no checkpoint can be restored.",
+        "Save the group's offsets with `kafka-consumer-groups.sh --describe`.",
+    )
+    JOB_NOT_FOUND = (
+        "JobNotFound",
+        "No KafkaSparkJob of the namespace has the name of `spec.jobRef`. The operator looks again for 5 minutes.",
+        "Create the snapshot again with the name of a job. `kubectl get ksj -n NAMESPACE` lists them.",
+    )
+    JOB_RECREATED = (
+        "JobRecreated",
+        "The job was deleted and created again before its checkpoint was copied.",
+        "Create the snapshot again.",
+    )
+    NO_CHECKPOINT = (
+        "NoCheckpoint",
+        "The job has not completed a checkpoint yet. The operator looks again for 5 minutes.",
+        "Create the snapshot again once `status.checkpoint.id` of the job is set.",
+    )
+    PIN_REFUSED = (
+        "PinRefused",
+        "Kubernetes refuses the ConfigMap of the snapshot. The message has its answer. The operator tries again for 5"
+        " minutes.",
+        "Remove the cause, for instance a quota, and create the snapshot again.",
+    )
+    SNAPSHOT_NAME_TAKEN = (
+        "SnapshotNameTaken",
+        "A ConfigMap that the operator did not create has the name of the snapshot's ConfigMap.",
+        "Delete the ConfigMap of the message, and create the snapshot again.",
+    )
+    STATE_NOT_COVERED = (
+        "StateNotCovered",
+        "The transform keeps state on a volume (`checkpoint.stateVolume`), which is not in a checkpoint. Offsets"
+        " without their state give wrong results.",
+        "Copy the volume of a suspended job instead.",
+    )
+    STATE_UNREADABLE = (
+        "StateUnreadable",
+        "The state of the job cannot be read. The message has the cause.",
+        "Repair the state of the job, and create the snapshot again.",
+    )
+
+
+@part
+class JobReference:
+    """``spec.jobRef``."""
+
+    name: str = at("Name of the KafkaSparkJob, in the namespace of the snapshot.", form=OBJECT)
+
+
+@part
+class SnapshotSpec:
+    """``spec``."""
+
+    job_ref: JobReference = at("Job whose last completed checkpoint the snapshot copies.")
+
+
+@part
+class SnapshotTopic:
+    """An entry of ``status.checkpoint.topics``."""
+
+    topic: str = at("Name of the topic.")
+    partitions: int = at("Number of its partitions with an offset.", is_long=True)
+
+
+@part
+class SnapshotCheckpoint:
+    """``status.checkpoint``."""
+
+    id: int | None = at("Number of the checkpoint, in the job that wrote it.", default=None, is_long=True)
+    time: str | None = at("Time of the checkpoint.", default=None, form={"format": "date-time"})
+    attempt: int | None = at("Attempt of the job that wrote it.", default=None, is_long=True)
+    cluster_id: str | None = at("Id of the Kafka cluster of the offsets. Absent where it is unknown.", default=None)
+    partitions: int | None = at("Number of partitions with an offset.", default=None, is_long=True)
+    topics: tuple[SnapshotTopic, ...] = at(
+        f"Topics of the offsets, the first {MAX_TOPICS} by name.", default=(), form=items_of(0, MAX_TOPICS)
+    )
+    records_in: int | None = at(
+        "Number of records that the job had read since its first start.", default=None, is_long=True
+    )
+    records_out: int | None = at("Number of records that it had written.", default=None, is_long=True)
+
+
+@part
+class SnapshotConfigMap:
+    """``status.configMap``."""
+
+    name: str | None = at("Name of the ConfigMap.", default=None)
+    uid: str | None = at("UID of the ConfigMap. Another ConfigMap of the name is not used.", default=None)
+
+
+@part
+class SnapshotStatus:
+    """``status``."""
+
+    state: SnapshotState | None = at("State of the snapshot. Ready and Failed never change.", default=None)
+    reason: str | None = at("Reason of the state, in CamelCase.", default=None)
+    message: str | None = at("Cause of the state, and the remedy.", default=None)
+    job_uid: str | None = at("UID of the job whose checkpoint it is.", default=None, path="jobUID")
+    checkpoint: SnapshotCheckpoint | None = at("Checkpoint that the snapshot holds.", default=None)
+    config_map: SnapshotConfigMap | None = at("Immutable ConfigMap with the offsets.", default=None)
+    conditions: tuple[Condition, ...] | None = at(
+        "Condition Ready: True once the snapshot holds a checkpoint.",
+        default=None,
+        form={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )

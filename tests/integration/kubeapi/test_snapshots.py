@@ -1,0 +1,80 @@
+"""KafkaSparkSnapshots on a real API server, with the chart's rights and admission policies."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkapp.model import names
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.partition import TopicPartition
+from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.live_snapshot import LiveSnapshot
+from tests.support.kubernetes.operator_process import Running
+
+FIRST, SECOND = (TopicPartition("orders", number) for number in range(2))
+SPLITS = (KafkaPartitionSplit(FIRST, 0, 40), KafkaPartitionSplit(SECOND, 0, 60))
+
+
+def delete_job(job: LiveJob, attempt: int) -> None:
+    """Deletes the job, and what it owns: the API server of the tests has no garbage collector."""
+    job.api.call("DELETE", job.path)
+    job.release(attempt)
+    await_that("the resource is gone", lambda: job.api.get(job.path) is None)
+    for kind in ("configmaps", "pods"):
+        path = f"/api/v1/namespaces/{job.namespace}/{kind}"
+        for body in job.api.items(path, f"{names.LABEL_JOB}={job.name}"):
+            if any(owner["kind"] == names.KIND for owner in body["metadata"]["ownerReferences"]):
+                job.api.call("DELETE", f"{path}/{body['metadata']['name']}?gracePeriodSeconds=0")
+
+
+def test_a_snapshot_outlives_its_job(running: Running, api: ApiClient) -> None:
+    namespace = running.place.namespace
+    job = LiveJob(api, namespace, "outlived")
+    job.create()
+    uid = job.uid()
+    snapshot = LiveSnapshot(api, namespace, "of-outlived")
+    snapshot.create(job.name)
+    snapshot.await_state("Pending", reason="NoCheckpoint")
+    job.await_driver(1)
+    job.checkpoint(1, 12, splits=SPLITS, cluster_id="kafka-1")
+    status = snapshot.await_state("Ready", reason="Pinned")
+    assert (status["checkpoint"]["id"], status["checkpoint"]["partitions"]) == (12, 2)
+    assert (status["jobUID"], status["checkpoint"]["clusterId"]) == (uid, "kafka-1")
+    delete_job(job, 1)
+    kept = snapshot.config_map()
+    assert kept["metadata"]["uid"] == status["configMap"]["uid"]
+    checkpoint = decode_snapshot(kept["data"][names.SNAPSHOT_KEY], job_uid=uid)
+    assert dict(checkpoint.offsets) == {FIRST: 40, SECOND: 60}
+    assert snapshot.status == status
+
+
+def test_a_snapshot_and_its_config_map_cannot_be_changed(running: Running, api: ApiClient) -> None:
+    namespace = running.place.namespace
+    job = LiveJob(api, namespace, "fixed")
+    job.create()
+    job.await_driver(1, hold=False)
+    job.checkpoint(1, 12, splits=SPLITS)
+    snapshot = LiveSnapshot(api, namespace, "of-fixed")
+    snapshot.create(job.name)
+    snapshot.await_state("Ready", reason="Pinned")
+    with pytest.raises(ApiError, match="a snapshot cannot be changed: create another KafkaSparkSnapshot"):
+        api.merge(snapshot.path, {"spec": {"jobRef": {"name": "another"}}})
+    name = snapshot.status["configMap"]["name"]
+    with pytest.raises(ApiError, match="immutable"):
+        api.merge(f"{job.config_maps_path}/{name}", {"data": {names.SNAPSHOT_KEY: "{}"}})
+
+
+def test_kubectl_lists_job_checkpoint_and_readiness(api: ApiClient, namespace: str) -> None:
+    snapshot = LiveSnapshot(api, namespace)
+    snapshot.create()
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    columns = api.call("GET", snapshot.path, accept=table)["columnDefinitions"]
+    shown = [each["name"] for each in columns if not each["priority"]]
+    assert shown == ["Name", "Job", "Checkpoint", "Ready", "Age"]
+
+
+def test_a_name_that_leaves_no_room_for_the_config_map_is_refused(api: ApiClient, namespace: str) -> None:
+    with pytest.raises(ApiError, match="at most 200 characters"):
+        LiveSnapshot(api, namespace, "a" * 201).create()
