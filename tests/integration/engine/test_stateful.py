@@ -156,7 +156,7 @@ def test_aggregation_deduplication_and_join_continue_through_kills_and_rescales(
 ) -> None:
     """Parallelism 2, 3, 1 with two kills: before the checkpoint of a new state version, and before its commits."""
     job, wanted = stateful_job
-    job.start(fault="before-flush@attempt=1,checkpoint=2")
+    job.start(fault="after-flush@attempt=1,checkpoint=2")
     assert job.await_end() == -signal.SIGKILL, job.log()
     document = job.document()
     assert document is not None
