@@ -19,6 +19,7 @@ THOROUGH = (
     f"{_ENGINE}cut_partitions",
     f"{_ENGINE}dropped_records",
     f"{_ENGINE}end_of_stream",
+    f"{_ENGINE}failing_record",
     f"{_ENGINE}group_membership",
     f"{_ENGINE}idle",
     f"{_ENGINE}jvm",
@@ -35,7 +36,9 @@ THOROUGH = (
     f"{_ENGINE}sink",
     f"{_ENGINE}source",
     f"{_ENGINE}stateful",
+    f"{_ENGINE}transform_errors",
     f"{_ENGINE}transforms",
+    f"{_ENGINE}unschedulable",
     f"{_ENGINE}user_modules",
     # A cell of each kind of fault stays.
     _MATRIX,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -31,6 +32,8 @@ _PAUSE = 0.1
 _PRE_COMMITTED_SECONDS = 60.0
 """Longest wait for a place while other subtasks have pre-committed. Readers wait for these transactions, and only
 another attempt ends them. Spark replaces a lost executor within some seconds."""
+
+LOG = logging.getLogger(__name__)
 
 _ALONE_SECONDS = 0.02
 _ALONE_SHARE = 0.1
@@ -203,6 +206,7 @@ class CheckpointPipeline:
         Nothing of it is written, and no place may ever come for it.
         """
         if self._running is not None and self._completing is None and self._server.withdraw():
+            LOG.info("checkpoint %d is given up: no executor has come", self._running.checkpoint_id)
             self._running = None
 
     def end(self) -> None:

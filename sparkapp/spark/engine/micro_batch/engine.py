@@ -139,7 +139,7 @@ class MicroBatchEngine:
                 query.stop()
                 break
             if not self.executors.has_run:
-                LOG.info("the checkpoint under way is given up: no executor has come, so nothing of it is written")
+                LOG.info("the checkpoint under way is given up: no executor has come")
                 self._stream.abandon()
                 self._spark.sparkContext.cancelAllJobs()
                 query.stop()
