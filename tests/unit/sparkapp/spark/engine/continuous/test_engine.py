@@ -225,6 +225,7 @@ def test_a_stop_ends_although_nobody_can_complete_a_checkpoint(monkeypatch: pyte
         checkpoint_id=7, writing={1}, is_open=False, is_pre_committed=False, has_pre_committed=True,
         barrier=lambda: None,
     )  # fmt: skip
+    engine._server._executors[1] = "1"  # it was connected, and may have left a transaction open
     engine.drain()
     ended = run_in_background(engine.await_end, name="engine")
     with pytest.raises(SubtaskMissing):
