@@ -103,7 +103,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class PrefixRefusal:
-    """Why a job may not have its transactional id prefix: reason and message."""
+    """Why a job may not have its transactional id prefix, or its consumer group: reason and message."""
 
     reason: str
     message: str
@@ -117,7 +117,7 @@ class Observation:
     :param foreign: pods that only have the labels (:mod:`~kafkasparkjob_operator.decisions.checks.belonging`).
     :param claims: UID of each attempt's ConfigMap, by number, as the last live look found them.
     :param ended_driver: the driver that a watch last saw finished; its pod may be gone already.
-    :param prefix_refusal: why the job may not have its transactional id prefix.
+    :param prefix_refusal: why the job may not have its transactional id prefix, or its consumer group.
     :param ages: of the report and its values, by this process's monotonic clock.
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.

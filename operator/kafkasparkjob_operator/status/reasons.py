@@ -138,6 +138,17 @@ class JobReason(ExplainedReason):
         " also names the job as its owner is deleted.",
         "Find its creator: `kubectl get pods,configmaps -n NAMESPACE -l kafkaspark.io/job=JOB --show-labels`.",
     )
+    GROUP_ID_IN_USE = (
+        "GroupIdInUse",
+        "Another job commits offsets to the consumer group. A job would take the other's offsets for its own.",
+        "Create the job again with another `source.groupId`.",
+    )
+    GROUP_ID_NOT_ALLOWED = (
+        "GroupIdNotAllowed",
+        "The consumer group begins with the name of another namespace and a period, as the groups of its jobs do.",
+        "Create the job again with another `source.groupId`. Or ask the administrator"
+        " (`operator.transactionalIdPrefixes` of the chart).",
+    )
     HEARTBEAT_TIMEOUT = (
         StopReason.HEARTBEAT_TIMEOUT.value,
         "The driver has sent no report for 30 s, or no first report for 300 s. Restarts are automatic.",

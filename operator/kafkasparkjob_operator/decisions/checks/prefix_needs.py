@@ -1,8 +1,9 @@
-"""Transactional id prefixes of all jobs. Two jobs with the same prefix on a Kafka cluster fence each other forever."""
+"""Transactional id prefixes and consumer groups of all jobs: two jobs with the same would take them from each other."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,26 +14,37 @@ from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
+from sparkapp.model.delivery_guarantee import OffsetCommit
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.group_membership import MembershipMode
 
 LOG = logging.getLogger(__name__)
 
 EXACTLY_ONCE = "ExactlyOnce"
 NOT_ALLOWED = JobReason.PREFIX_NOT_ALLOWED
 IN_USE = JobReason.PREFIX_IN_USE
+GROUP_NOT_ALLOWED = JobReason.GROUP_ID_NOT_ALLOWED
+GROUP_IN_USE = JobReason.GROUP_ID_IN_USE
+PREFIX, GROUP = "prefix", "group"
+"""Kinds of names at Kafka that a job needs for itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixNeed:
-    """The prefix that a job needs.
+    """The prefix and the consumer group that a job needs.
 
+    :param prefix: empty for a job that opens no transactions.
+    :param group: that the job commits offsets to; empty where it commits none.
+    :param shares: the job is a member of the group, as other jobs may be.
     :param brokers: bootstrap addresses; two jobs with a common address are on the same cluster.
     :param since: creation time of the resource; of two jobs that have not started the older job has the prefix.
     :param started: the job has had an attempt, so transactions may be open under the prefix.
     :param accepted: the job has started or would start. Another job needs none.
     """
 
-    prefix: str
+    prefix: str = ""
+    group: str = ""
+    shares: bool = False
     brokers: frozenset[str]
     since: str
     started: bool
@@ -40,29 +52,45 @@ class PrefixNeed:
 
 
 def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None:
-    """The need of a resource; None where it opens no transactions or is unreadable.
+    """The need of a resource; None where it needs neither a prefix nor a group, or is unreadable.
 
     :param settings: the administrator's: a job that they refuse needs none.
     """
     meta, spec = body["metadata"], body.get("spec")
     if not isinstance(spec, Mapping):
         return None
-    sink, kafka = spec.get("sink"), spec.get("kafka")
+    sink, kafka, source = spec.get("sink"), spec.get("kafka"), spec.get("source")
     if not isinstance(sink, Mapping) or not isinstance(kafka, Mapping):
         return None
-    if sink.get("deliveryGuarantee", EXACTLY_ONCE) != EXACTLY_ONCE:
+    prefix, (group, shares) = _prefix_of(sink, meta), _group_of(source, meta)
+    if not prefix and not group:
         return None
-    transactions = sink.get("transactions")
-    named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
-    prefix = named or names.default_transactional_id_prefix(meta["namespace"], meta["name"])
     started = _has_started(body.get("status"))
     return PrefixNeed(
-        prefix=str(prefix),
+        prefix=prefix,
+        group=group,
+        shares=shares,
         brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),
         since=str(meta.get("creationTimestamp", "")),
         started=started,
         accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta, settings)),
     )
+
+
+def _prefix_of(sink: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
+    if sink.get("deliveryGuarantee", EXACTLY_ONCE) != EXACTLY_ONCE:
+        return ""
+    transactions = sink.get("transactions")
+    named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
+    return str(named or names.default_transactional_id_prefix(meta["namespace"], meta["name"]))
+
+
+def _group_of(source: object, meta: Mapping[str, Any]) -> tuple[str, bool]:
+    if not isinstance(source, Mapping) or source.get("offsetCommit") == OffsetCommit.DISABLED:
+        return "", False
+    membership = source.get("groupMembership")
+    shares = isinstance(membership, Mapping) and membership.get("mode") == MembershipMode.SUBSCRIBE
+    return str(source.get("groupId") or names.default_group_id(meta["namespace"], meta["name"])), shares
 
 
 def _has_started(status: object) -> bool:
@@ -88,13 +116,14 @@ class PrefixNeeds:
 
     Called by the cache, which may be behind. Kafka's fencing protects the jobs then; this check names the cause.
 
-    :param allowed: beginnings of prefixes that a namespace may use in addition to its own.
+    :param allowed: beginnings of prefixes and groups that a namespace may use in addition to its own.
     """
 
     def __init__(self, allowed: Mapping[str, tuple[str, ...]] | None = None) -> None:
         self._allowed = allowed or {}
         self._needs: dict[JobKey, PrefixNeed] = {}
-        self._by_prefix: dict[str, set[JobKey]] = {}
+        self._by_name: dict[tuple[str, str], set[JobKey]] = {}
+        self._namespaces: Counter[str] = Counter()
 
     def put(self, key: JobKey, need: PrefixNeed | None) -> None:
         if self._needs.get(key) == need:
@@ -102,24 +131,34 @@ class PrefixNeeds:
         self.drop(key)
         if need is not None:
             self._needs[key] = need
-            self._by_prefix.setdefault(need.prefix, set()).add(key)
+            self._namespaces[key.namespace] += 1
+            for name in _names_of(need):
+                self._by_name.setdefault(name, set()).add(key)
 
     def drop(self, key: JobKey) -> None:
         need = self._needs.pop(key, None)
-        if need is not None:
-            keys = self._by_prefix[need.prefix]
+        if need is None:
+            return
+        self._namespaces[key.namespace] -= 1
+        for name in _names_of(need):
+            keys = self._by_name[name]
             keys.discard(key)
             if not keys:
-                del self._by_prefix[need.prefix]
+                del self._by_name[name]
 
     def refusal(self, key: JobKey) -> PrefixRefusal | None:
-        """Why the job may not have its prefix; None where it may.
+        """Why the job may not have its prefix, or its group; None where it may have both.
 
         The message names no other namespace and nothing in it.
         """
         mine = self._needs.get(key)
         if mine is None:
             return None
+        return (self._prefix_refusal(key, mine) if mine.prefix else None) or (
+            self._group_refusal(key, mine) if mine.group else None
+        )
+
+    def _prefix_refusal(self, key: JobKey, mine: PrefixNeed) -> PrefixRefusal | None:
         if not self._belongs(mine.prefix, key.namespace):
             message = (
                 f"transactional id prefix {mine.prefix!r} does not begin with '{key.namespace}.';"
@@ -127,29 +166,69 @@ class PrefixNeeds:
                 f" Or remove spec.sink.transactions.idPrefix from the manifest and {_again(key)}"
             )
             return PrefixRefusal(NOT_ALLOWED, message)
-        rivals = [
-            other
-            for other in self._by_prefix[mine.prefix]
-            if other != key and self._needs[other].brokers & mine.brokers and self._is_before(other, key)
-        ]
+        rivals = [other for other in self._rivals(key, (PREFIX, mine.prefix)) if self._is_before(other, key)]
         if not rivals:
             return None
-        near = min((rival for rival in rivals if rival.namespace == key.namespace), default=None)
         message = (
-            f"transactional id prefix {mine.prefix!r} is in use by {'another job' if near is None else f'job {near}'};"
+            f"transactional id prefix {mine.prefix!r} is in use by {_nearest(rivals, key)};"
             f" write another spec.sink.transactions.idPrefix into the manifest of either job and {_again(key)}"
         )
         return PrefixRefusal(IN_USE, message)
+
+    def _group_refusal(self, key: JobKey, mine: PrefixNeed) -> PrefixRefusal | None:
+        owner, has_shape, _ = mine.group.partition(".")
+        foreign = has_shape and owner != key.namespace and self._namespaces[owner] > 0
+        if foreign and not mine.group.startswith(self._allowed.get(key.namespace, ())):
+            message = (
+                f"consumer group {mine.group!r} begins as the groups of another namespace do; the administrator can"
+                " allow it by operator.transactionalIdPrefixes of the chart. Or write another spec.source.groupId into"
+                f" the manifest and {_again(key)}"
+            )
+            return PrefixRefusal(GROUP_NOT_ALLOWED, message)
+        rivals = [
+            other
+            for other in self._rivals(key, (GROUP, mine.group))
+            if not (mine.shares and self._needs[other].shares)
+            # A group of a namespace's own shape is that namespace's, whoever came first.
+            and not (has_shape and owner == key.namespace != other.namespace)
+            and self._needs[other].accepted
+            and self._comes_before(other, key)
+        ]
+        if not rivals:
+            return None
+        message = (
+            f"consumer group {mine.group!r} is in use by {_nearest(rivals, key)};"
+            f" write another spec.source.groupId into the manifest of either job and {_again(key)}"
+        )
+        return PrefixRefusal(GROUP_IN_USE, message)
+
+    def _rivals(self, key: JobKey, name: tuple[str, str]) -> list[JobKey]:
+        """The other jobs with the name on the same brokers."""
+        brokers = self._needs[key].brokers
+        return [other for other in self._by_name[name] if other != key and self._needs[other].brokers & brokers]
 
     def _belongs(self, prefix: str, namespace: str) -> bool:
         # A namespace has no period in its name, so the prefixes of two namespaces are never equal.
         return prefix.startswith((f"{namespace}.", *self._allowed.get(namespace, ())))
 
     def _is_before(self, other: JobKey, key: JobKey) -> bool:
-        theirs, mine = self._needs[other], self._needs[key]
+        theirs = self._needs[other]
         if not theirs.accepted or not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
             return False
+        return self._comes_before(other, key)
+
+    def _comes_before(self, other: JobKey, key: JobKey) -> bool:
+        theirs, mine = self._needs[other], self._needs[key]
         return (not theirs.started, theirs.since, other) < (not mine.started, mine.since, key)
+
+
+def _names_of(need: PrefixNeed) -> list[tuple[str, str]]:
+    return [(kind, name) for kind, name in ((PREFIX, need.prefix), (GROUP, need.group)) if name]
+
+
+def _nearest(rivals: list[JobKey], key: JobKey) -> str:
+    near = min((rival for rival in rivals if rival.namespace == key.namespace), default=None)
+    return "another job" if near is None else f"job {near}"
 
 
 def _again(key: JobKey) -> str:

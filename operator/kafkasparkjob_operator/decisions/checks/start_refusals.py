@@ -52,7 +52,9 @@ def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> f
 
 
 def refused_prefix(draft: StatusDraft, refusal: PrefixRefusal | None) -> float | None:
-    """Writes why no attempt may start: two jobs with the same transactional ids abort each other's transactions.
+    """Writes why no attempt may start. Two jobs with the same transactional ids abort each other's transactions.
+
+    Two jobs that commit offsets to the same group take each other's offsets for their own.
 
     :returns: seconds after which to look again; None where an attempt may start.
     """

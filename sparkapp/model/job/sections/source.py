@@ -85,7 +85,8 @@ class Source:
         reader=partitions_from,
     )
     group_id: str = at(
-        "Consumer group that holds the committed offsets. By default namespace.name of the job. Cannot change.",
+        "Consumer group that holds the committed offsets, of this job alone. By default namespace.name of"
+        " the job. Cannot change.",
         form=text_of(1, 249),
         absent="",
     )

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.decisions.checks import prefix_needs
-from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE, NOT_ALLOWED, PrefixNeeds, need_of
+from kafkasparkjob_operator.decisions.checks.prefix_needs import (
+    GROUP_IN_USE,
+    GROUP_NOT_ALLOWED,
+    IN_USE,
+    NOT_ALLOWED,
+    PrefixNeeds,
+    need_of,
+)
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.workload import NO_SETTINGS
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
@@ -173,6 +180,94 @@ async def test_I08_the_younger_job_waits_and_names_the_older_job() -> None:
     assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "PrefixInUse")
     assert "in use by job team/other" in operator_fixture.status["message"]
     assert operator_fixture.kubernetes.driver_attempts == []
+    operator_fixture.cache.drop_job(OTHER)
+    await operator_fixture.settle()
+    assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+def group(name: str, mode: str = "Assign", **source: Any) -> dict[str, Any]:
+    return {"topics": ["orders"], "groupId": name, "groupMembership": {"mode": mode}, **source}
+
+
+AT_LEAST_ONCE = {"topic": "t", "deliveryGuarantee": "AtLeastOnce"}
+EARLIER = "2026-11-21T11:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "reason"),
+    [
+        (body(KEY), body(OTHER, EARLIER), ""),
+        (body(KEY, source=group("g")), body(OTHER, EARLIER, source=group("g")), GROUP_IN_USE),
+        (body(KEY, source=group("g")), body(OTHER, "2026-11-21T13:00:00Z", source=group("g")), ""),
+        (body(KEY, source=group("g")), body(FAR, EARLIER, source=group("g")), GROUP_IN_USE),
+        (body(KEY, source=group("team.other")), body(OTHER, EARLIER), GROUP_IN_USE),
+        (body(KEY, source=group("g")), body(OTHER, EARLIER, source=group("g"), sink=AT_LEAST_ONCE), GROUP_IN_USE),
+        (body(KEY, source=group("g"), sink=AT_LEAST_ONCE), body(OTHER, EARLIER, source=group("g")), GROUP_IN_USE),
+        (body(KEY, source=group("g")), {**body(OTHER, EARLIER, source=group("g"), suspend=True)}, ""),
+        (
+            body(KEY, source=group("g")),
+            {**body(OTHER, EARLIER, source=group("g"), suspend=True), "status": STARTED},
+            GROUP_IN_USE,
+        ),
+        (
+            body(KEY, source=group("g"), kafka={"bootstrapServers": "a:1"}),
+            body(OTHER, EARLIER, source=group("g"), kafka={"bootstrapServers": "c:1"}),
+            "",
+        ),
+        # Members of a group share it. A job that assigns partitions itself does not share.
+        (
+            body(KEY, source=group("g", "Subscribe"), sink=AT_LEAST_ONCE),
+            body(OTHER, EARLIER, source=group("g", "Subscribe"), sink=AT_LEAST_ONCE),
+            "",
+        ),
+        (
+            body(KEY, source=group("g")),
+            body(OTHER, EARLIER, source=group("g", "Subscribe"), sink=AT_LEAST_ONCE),
+            GROUP_IN_USE,
+        ),
+        # Without commits the group's offsets are nobody's.
+        (
+            body(KEY, source=group("g")),
+            body(OTHER, EARLIER, source=group("g", offsetCommit="Disabled"), sink=AT_LEAST_ONCE),
+            "",
+        ),
+    ],
+)
+def test_a_group_belongs_to_a_single_job(mine: dict[str, Any], theirs: dict[str, Any], reason: str) -> None:
+    found, message = refusal_of(mine, theirs)
+    assert found == reason
+    assert not reason or "spec.source.groupId" in message
+    assert "elsewhere" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "reason"),
+    [
+        ("elsewhere.other", (), GROUP_NOT_ALLOWED),
+        ("elsewhere.any", (), GROUP_NOT_ALLOWED),
+        ("elsewhere.any", ("elsewhere.a",), ""),
+        ("elsewhere", (), ""),
+        ("com.example.orders", (), ""),
+        ("team.any", (), ""),
+    ],
+)
+def test_a_group_of_another_namespaces_shape_is_refused(name: str, allowed: tuple[str, ...], reason: str) -> None:
+    """Also where its job does not exist yet: whoever comes first would keep the owner out."""
+    theirs = body(FAR, source=group("g"))
+    assert refusal_of(body(KEY, source=group(name)), theirs, team=allowed)[0] == reason
+
+
+def test_a_squatter_does_not_keep_the_owner_out() -> None:
+    theirs = {**body(FAR, EARLIER, source=group("team.orders")), "status": STARTED}
+    assert refusal_of(body(KEY), theirs) == ("", "")
+
+
+async def test_a_second_job_of_a_group_does_not_start() -> None:
+    operator_fixture = OperatorFixture(source=group("g"))
+    operator_fixture.cache.put_job(body(OTHER, EARLIER, source=group("g")) | {"status": {}})
+    await operator_fixture.settle()
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Failed", "GroupIdInUse")
+    assert "consumer group 'g' is in use by job team/other" in operator_fixture.status["message"]
     operator_fixture.cache.drop_job(OTHER)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-1-driver"]
