@@ -16,6 +16,8 @@ _PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 _OPERATOR = "system:serviceaccount:kafkaspark-system:kafkaspark-operator"
+_POLICY = "kafkaspark-system-kafkaspark-operator-operator"
+"""How names of the operator's own policies begin."""
 _PROBE = "policy-probe"
 _ACCOUNT = f"system:serviceaccount:default:{_PROBE}-driver"
 
@@ -29,7 +31,7 @@ class AdmissionPolicies:
     def __init__(self, api: ApiClient, manifests: Iterable[dict[str, Any]]) -> None:
         self._api = api
         found = [each for each in manifests if each["kind"] in _PLURALS]
-        self._operators = [each for each in found if each["metadata"]["name"].endswith("-operator")]
+        self._operators = [each for each in found if each["metadata"]["name"].startswith(_POLICY)]
         self._manifests = [each for each in found if each not in self._operators]
 
     def enforce(self) -> None:
@@ -43,7 +45,7 @@ class AdmissionPolicies:
         """Installs the policy of an operator, for an operator of the tests."""
         for manifest in self._operators:
             text = json.dumps(manifest).replace(_OPERATOR, account)
-            body = json.loads(text.replace("kafkaspark-system-kafkaspark-operator-operator", f"operator-{name}"))
+            body = json.loads(text.replace(_POLICY, f"operator-{name}"))
             self._api.apply(self._path(body), body)
 
     @contextlib.contextmanager

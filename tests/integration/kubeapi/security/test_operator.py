@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.identity import FINALIZER, JobIdentity
+from kafkasparkjob_operator.resources.driver_pod import driver_pod
+from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.model import names
 from tests.integration.kubeapi.conftest import operators
 from tests.support.kubernetes.api_client import SNAPSHOTS, ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
+from tests.support.kubernetes.attacks import MERGE
+from tests.support.kubernetes.operator_fixture import job_body
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -140,6 +145,90 @@ def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, a
     of_every_pod = network_policy("more", {})
     of_every_pod["metadata"] |= {"labels": OURS | {names.LABEL_JOB: ""}, "ownerReferences": [OWNER]}
     refused(token, "POST", base, of_every_pod)
+
+
+def privileged(pod: dict[str, Any]) -> None:
+    pod["spec"]["containers"][0]["securityContext"] |= {"privileged": True, "allowPrivilegeEscalation": True}
+
+
+def of_the_node(pod: dict[str, Any]) -> None:
+    pod["spec"]["volumes"].append({"name": "node", "hostPath": {"path": "/"}})
+
+
+def as_root(pod: dict[str, Any]) -> None:
+    pod["spec"]["securityContext"] |= {"runAsUser": 0, "runAsNonRoot": False}
+
+
+def with_a_sidecar(pod: dict[str, Any]) -> None:
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "sidecar"})
+
+
+def of_another_owner(pod: dict[str, Any]) -> None:
+    pod["metadata"]["ownerReferences"][0]["name"] = "another"
+
+
+ESCAPES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "privileged": privileged,
+    "hostPath": of_the_node,
+    "root": as_root,
+    "a sidecar": with_a_sidecar,
+    "another owner": of_another_owner,
+    "the node's network": lambda pod: pod["spec"].update(hostNetwork=True),
+    "a node by name": lambda pod: pod["spec"].update(nodeName="control-plane"),
+    "the name of an executor": lambda pod: pod["metadata"].update(name="orders-2-exec-1"),
+}
+
+
+@pytest.fixture
+def open_base(token: ApiClient, place: Place, api: ApiClient) -> str:
+    """A namespace that enforces nothing of the Pod Security Standards."""
+    base = f"/api/v1/namespaces/{place.namespace}"
+    await_that("the policy is in force", lambda: _is_refused(token, f"{base}/configmaps?dryRun=All"))
+    api.merge(base, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "orders-driver"}}
+    api.call("POST", f"{base}/serviceaccounts", account)
+    return base
+
+
+def driver_of(place: Place) -> dict[str, Any]:
+    """The driver that the operator creates."""
+    desired = desired_from_resource(job_body()["spec"], namespace=place.namespace, name="orders")
+    return driver_pod(JobIdentity(place.namespace, "orders", "u"), desired, attempt=2, claim_uid="c")
+
+
+def test_the_operator_creates_confined_drivers_only(token: ApiClient, place: Place, open_base: str) -> None:
+    create = f"{open_base}/pods?dryRun=All"
+    token.call("POST", create, driver_of(place))
+    for name, escape in ESCAPES.items():
+        pod = driver_of(place)
+        escape(pod)
+        message = refused(token, "POST", create, pod)
+        assert "denied request" in message, f"{name}: {message}"
+
+
+def test_the_operator_changes_no_pod_that_runs(token: ApiClient, place: Place, open_base: str) -> None:
+    token.call("POST", f"{open_base}/pods", driver_of(place))
+    path = f"{open_base}/pods/orders-2-driver?dryRun=All"
+    image = {"spec": {"containers": [{"name": "driver", "image": "other:1"}]}}
+    strategic = "application/strategic-merge-patch+json"
+    assert "the operator changes no pod" in refused(token, "PATCH", path, image, kind=strategic)
+    token.call("PATCH", path, {"metadata": {"annotations": {"a": "b"}}}, content_type=MERGE)
+
+
+def test_the_operator_changes_no_job(token: ApiClient, place: Place, api: ApiClient, open_base: str) -> None:
+    assert open_base
+    job = LiveJob(api, place.namespace)
+    job.create()
+    path = f"{job.path}?dryRun=All"
+    for change in (
+        {"spec": {"image": "other:1"}},
+        {"spec": {"driver": {"podTemplate": {"metadata": {"labels": {"a": "b"}}}}}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ):
+        assert "finalizers and the status of a job only" in refused(token, "PATCH", path, change, kind=MERGE)
+    token.call("PATCH", path, {"metadata": {"finalizers": [FINALIZER]}}, content_type=MERGE)
+    token.call("PATCH", f"{job.path}/status?dryRun=All", {"status": {"message": "m"}}, content_type=MERGE)
 
 
 def _is_refused(token: ApiClient, path: str) -> bool:
