@@ -194,3 +194,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- dict "driver" (dict "ingress" (list $metrics) "egress" (concat $apiServer $egress)) "executor" (dict "egress" $egress) | toJson }}
 {{- end }}
 {{- end }}
+
+{{/* What confines drivers stays as long as they do: an uninstalled release leaves them running. */}}
+{{- define "kafkaspark.keep" -}}
+{{- if .Values.crds.keep }}
+annotations: {helm.sh/resource-policy: keep}
+{{- end }}
+{{- end }}

@@ -235,6 +235,19 @@ def test_the_definition_is_kept_and_can_be_left_out(chart: Render) -> None:
     assert of_kind(chart("crds.install=false"), "CustomResourceDefinition") == []
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_confines_drivers_stays_as_long_as_they_do(chart: Render, keep: bool) -> None:
+    """`helm uninstall` leaves drivers running where it keeps the definition."""
+    kept = {
+        (each["kind"], each["metadata"]["name"].rpartition("-")[2])
+        for each in chart(f"crds.keep={str(keep).lower()}")
+        if each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    }
+    policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    confining = {(kind, name) for kind in policies for name in ("drivers", "attempts")}
+    assert {each for each in kept if each[0] in policies} == (confining if keep else set())
+
+
 def test_a_cluster_that_stores_v1alpha1_is_left_as_it_is(kubeconfig: Path, api: ApiClient, tmp_path: Path) -> None:
     group = "previous.example.com"  # a definition of its own: the other tests use the real one
     copied = Path(shutil.copytree(CHART, tmp_path / "chart"))
