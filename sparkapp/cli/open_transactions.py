@@ -11,6 +11,7 @@ from sparkapp.cli.missing_rights import missing_right
 from sparkapp.cli.target import Target
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionListing
+from sparkapp.model.checkpoint.commit_outcome import is_of
 from sparkapp.model.errors import AuthorizationFailed, CommandRefused
 
 
@@ -90,13 +91,8 @@ class OpenTransactionRows:
         """Whether the checkpoint document names exactly this transaction, so that the next attempt commits it."""
         document = self._target.document
         named = committable_of(found.transactional_id, document) if document is not None else None
-        return (
-            named is not None
-            and (named.producer_id, named.producer_epoch)
-            == (found.description.producer_id, found.description.producer_epoch)
-            # Else it is a later transaction of the same producer, and the document is out of date.
-            and named.start_time_ms in {0, found.description.start_time_ms}
-        )
+        # A later transaction of the same producer is another: the document is out of date.
+        return named is not None and is_of(named, found.description)
 
     def _described(self, ids: Sequence[str]) -> list[Found]:
         if not ids:

@@ -17,7 +17,6 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.retained import CheckpointRetainer
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.dataplane.batch import open_consumer
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import (
@@ -34,6 +33,7 @@ from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine as Chosen
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import DriverState
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter

@@ -17,7 +17,6 @@ from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import encode
@@ -26,6 +25,7 @@ from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import SETTLED, AttemptOutcome, Termination, termination_of
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.state import query_log
 

@@ -14,7 +14,8 @@ from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, offsets_id
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.sink.ending.lingering import abort_lingering, bounded_ids, select
+from sparkapp.sink.ending.lingering import abort_lingering, select
+from sparkapp.sink.ending.used_ids import UsedIds, bounded_ids
 from tests.support.jobs.sink_harness import State, merged
 from tests.support.kafka.walking import Walking
 
@@ -150,9 +151,8 @@ def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, t
     walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     walking.error = error
     before = topic_scope.client.describe([f"{topic_scope.prefix}-{number}" for number in range(200)])
-    aborted = abort_lingering(
-        walking, [topic_scope.prefix], hint=TransactionalIdHint(2, 10), parallelism=2, pool_size=5
-    )
+    ids = UsedIds(prefixes=[topic_scope.prefix], hint=TransactionalIdHint(2, 10), parallelism=2, pool_size=5)
+    aborted = abort_lingering(walking, ids)
     walking.close()
     assert aborted == (f"{topic_scope.prefix}-7",)
     after = topic_scope.client.describe([f"{topic_scope.prefix}-{number}" for number in range(200)])
@@ -176,7 +176,8 @@ def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, topic_s
     topic_scope.await_ended()
     idle = f"{topic_scope.prefix}-6"
     before = topic_scope.client.describe([idle])[idle].producer_epoch
-    aborted = abort_lingering(walking, [topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    ids = UsedIds(prefixes=[topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    aborted = abort_lingering(walking, ids)
     walking.close()
     assert aborted == (f"{topic_scope.prefix}-7",)
     assert topic_scope.client.describe([idle])[idle].producer_epoch > before, "fenced"
@@ -299,12 +300,12 @@ def test_an_idle_id_of_a_prefix_that_nobody_looks_for_any_more_is_fenced(topic_s
     idle.init_transactions(30)
     kept = Producer({"bootstrap.servers": topic_scope.bootstrap, "transactional.id": f"{prefix}-0.0"})
     kept.init_transactions(30)
-    bounds = {"hint": FIRST_HINT, "slots": SlotBounds(1, 1), "parallelism": 1, "pool_size": 1}
-    assert abort_lingering(topic_scope.client, [prefix, old], **bounds) == ()
+    ids = UsedIds(prefixes=[prefix, old], hint=FIRST_HINT, slots=SlotBounds(1, 1), parallelism=1, pool_size=1)
+    assert abort_lingering(topic_scope.client, ids) == ()
     idle.begin_transaction()
     idle.produce(topic_scope.topic, b"1")
     idle.commit_transaction(30)
-    assert abort_lingering(topic_scope.client, [prefix, old], **bounds, retired=[old]) == ()
+    assert abort_lingering(topic_scope.client, ids, retired=[old]) == ()
     idle.begin_transaction()
     idle.produce(topic_scope.topic, b"2")
     with pytest.raises(KafkaException):

@@ -15,6 +15,7 @@ from sparkapp.model.checkpoint.naming import SlotBounds, TransactionNaming, subt
 from sparkapp.model.errors import AuthorizationFailed, ListingUnsupported, TransactionFenced
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from tests.support.jobs.sink_harness import State, merged
 from tests.support.kafka.walking import Walking
 
@@ -106,9 +107,9 @@ def test_A08_A09_a_walk_finds_what_a_wider_attempt_with_a_larger_pool_left_open(
     assert topic_scope.open_transactions() == late
     walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     walking.error = error
-    aborted = abort_lingering(
-        walking, [topic_scope.prefix], hint=narrow[0].restored_hint, slots=state.slots, parallelism=1, pool_size=2
-    )
+    hint = narrow[0].restored_hint
+    ids = UsedIds(prefixes=[topic_scope.prefix], hint=hint, slots=state.slots, parallelism=1, pool_size=2)
+    aborted = abort_lingering(walking, ids)
     walking.close()
     assert sorted(aborted) == late
     topic_scope.await_ended()
@@ -123,7 +124,8 @@ def test_A08_a_walk_of_a_first_start_finds_what_a_deleted_job_left_open(writers,
     walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
     idle = f"{topic_scope.prefix}-16"
     before = topic_scope.client.describe([idle])[idle].producer_epoch
-    aborted = abort_lingering(walking, [topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    ids = UsedIds(prefixes=[topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
+    aborted = abort_lingering(walking, ids)
     walking.close()
     assert aborted == (f"{topic_scope.prefix}-3.81",)
     assert topic_scope.client.describe([idle])[idle].producer_epoch > before, "fenced"

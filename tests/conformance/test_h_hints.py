@@ -24,7 +24,7 @@ from sparkapp.model.transactional_id import (
     TransactionalIdHint,
 )
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.ending.lingering import bounded_ids
+from sparkapp.sink.ending.used_ids import bounded_ids
 from sparkapp.spark.state import query_log
 from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.group_evidence import NoMarks

@@ -18,7 +18,7 @@ from sparkapp.model.errors import (
     TransactionFenced,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.ending.lingering import bounded_ids
+from sparkapp.sink.ending.used_ids import bounded_ids
 from tests.support.jobs.sink_harness import JOB_UID, State
 from tests.support.kafka.end_txn import end_txn
 

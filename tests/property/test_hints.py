@@ -17,7 +17,8 @@ from sparkapp.model.transactional_id import (
     TransactionalIdHint,
     number_of,
 )
-from sparkapp.sink.ending.lingering import bounded_ids, select
+from sparkapp.sink.ending.lingering import select
+from sparkapp.sink.ending.used_ids import bounded_ids
 
 PREFIX = "p"
 parallelisms = st.integers(1, 12)

@@ -18,13 +18,13 @@ from sparkapp.model.checkpoint.naming import (
     SlotBounds,
     SubtaskSlot,
     TransactionNaming,
-    is_first_start,
     is_of_prefix,
     pool_of_subtask,
     subtask_slot_of,
 )
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, number_of
-from sparkapp.sink.ending.lingering import select, walked_ids
+from sparkapp.sink.ending.lingering import select
+from sparkapp.sink.ending.used_ids import UsedIds
 
 HINT, SLOT = TransactionNaming.HINT, TransactionNaming.SUBTASK_AND_SLOT
 namings = st.sampled_from(list(TransactionNaming))
@@ -118,12 +118,13 @@ class Renaming(RuleBasedStateMachine):
         for transactional_id, opened in self.committables.items():
             assert self.open.get(transactional_id, opened) == opened, "a triple must not commit another transaction"
             self.open.pop(transactional_id, None)
-        walked = set(walked_ids("p", hint=self.hint, slots=self.slots, parallelism=parallelism, pool_size=pool_size))
+        ids = UsedIds(prefixes=["p"], hint=self.hint, slots=self.slots, parallelism=parallelism, pool_size=pool_size)
+        walked = set(ids.walk())
         assert {each for each in self.open if subtask_slot_of(each, "p")} <= walked, (
             "a walk finds what any attempt has open"
         )
-        first = is_first_start(self.hint, self.slots)
-        for each in select(dict.fromkeys(self.open, TransactionState.ONGOING), first_start=first).abort:
+        ongoing = dict.fromkeys(self.open, TransactionState.ONGOING)
+        for each in select(ongoing, first_start=ids.is_first_start).abort:
             del self.open[each]
         assert not self.open
         self.committables = {}

@@ -30,6 +30,7 @@ from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.sections.sink import OnTransactionLost
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import Settled
+from sparkapp.sink.ending.transaction_control import TransactionControl
 
 LOG = logging.getLogger(__name__)
 
@@ -48,22 +49,6 @@ class EngineTexts(Protocol):
         """As if the document's checkpoint, which is lost as a whole, had not been computed yet.
 
         :raises StateUncertain: the document does not say how.
-        """
-        ...
-
-
-class TransactionControl(Protocol):
-    """What recovery needs of the sink's control plane."""
-
-    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
-        """Fences drivers of previous attempts, and subtasks that commit by themselves. Then commits each committable of
-        the document, or proves its outcome with the evidence group."""
-        ...
-
-    def abort_lingering(self, document: CheckpointDocument) -> int:
-        """Aborts every open transaction of the document's prefixes; returns how many.
-
-        Under a document without committables no producer can begin a transaction of a previous prefix after this call.
         """
         ...
 

@@ -164,15 +164,20 @@ def outcome_of(
     return min(evidence, key=_STRONGEST_FIRST.index)
 
 
+def is_of(committable: KafkaCommittable, described: Described) -> bool:
+    """Whether a description is of the committable's transaction, and not of another of the same producer. Pure."""
+    is_meant = described.start_time_ms == committable.start_time_ms or not committable.start_time_ms
+    return _is_of_producer(committable, described) and is_meant
+
+
 def ends_another(committable: KafkaCommittable, described: Described) -> bool:
     """Whether EndTxn by the committable's triple would end a different open transaction of the same producer. Pure.
 
     That is possible with a document that was restored by hand. A driver that has just written the document does not
     ask: none of its slots is in use again before the next document.
     """
-    same = (described.producer_id, described.producer_epoch) == (committable.producer_id, committable.producer_epoch)
-    is_meant = described.start_time_ms == committable.start_time_ms or not committable.start_time_ms
-    return same and described.state == "Ongoing" and not is_meant
+    is_open = described.state == "Ongoing"
+    return is_open and _is_of_producer(committable, described) and not is_of(committable, described)
 
 
 def is_behind(committable: KafkaCommittable, described: Described) -> bool:
@@ -186,6 +191,10 @@ def is_behind(committable: KafkaCommittable, described: Described) -> bool:
         committable.producer_epoch,
         committable.start_time_ms,
     )
+
+
+def _is_of_producer(committable: KafkaCommittable, described: Described) -> bool:
+    return (described.producer_id, described.producer_epoch) == (committable.producer_id, committable.producer_epoch)
 
 
 def _evidence_from_description(committable: KafkaCommittable, described: Described | None) -> CommitOutcome:

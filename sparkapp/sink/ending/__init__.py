@@ -1,1 +1,1 @@
-"""Ends transactions that no checkpoint ends: lingering, orphaned, hanging. Proves the end of every transaction."""
+"""Ends transactions that no checkpoint ends: lingering, orphaned, hanging, lost. Proves each end at the leaders."""

@@ -13,6 +13,8 @@ from sparkapp.model.errors import KafkaUnreachable, TransactionHanging
 from sparkapp.model.partition import TopicPartition, named
 from sparkapp.sink.ending.hanging_end import HangingEnd, hanging_end
 from sparkapp.sink.ending.proven_ends import Ended, EndingClient, ProvenEnds
+from sparkapp.sink.ending.proven_fence import FencingClient
+from sparkapp.sink.ending.used_ids import UsedIds
 
 _PAUSE = 0.02
 _MOST_SHOWN = 5
@@ -78,7 +80,7 @@ def find_hanging(
 class HangingAtStart:
     """What earlier attempts have left hanging; made by a recovery, which ends it before it fences any id.
 
-    :param rows: asks the coordinators for the job's ids.
+    :param ids: of the job.
     :param scope: the partitions that the job's transactions can have written to.
     :param fence: whether instances of subtasks may be alive that commit by themselves.
     :param require_claim: called right before a marker is written; its error ends the call.
@@ -86,10 +88,10 @@ class HangingAtStart:
 
     def __init__(
         self,
-        client: EndingClient,
+        client: FencingClient,
         ends: ProvenEnds,
         *,
-        rows: Callable[[Deadline], Sequence[TransactionListing]],
+        ids: UsedIds,
         scope: LogScope,
         fence: bool,
         require_claim: Callable[[], None],
@@ -97,7 +99,7 @@ class HangingAtStart:
     ) -> None:
         self._client = client
         self._ends = ends
-        self._rows = rows
+        self._ids = ids
         self._scope = scope
         self._fence = fence
         self._require_claim = require_claim
@@ -110,7 +112,7 @@ class HangingAtStart:
         :raises TransactionHanging: the outcome of one is forgotten. Nothing was written for its id.
         :raises KafkaUnreachable: a partition has no leader. :raises KafkaAccessError: brokers refuse.
         """
-        rows = self._rows(deadline)
+        rows = self._ids.rows(self._client, deadline=deadline)
         looks = 0
         while True:
             logs = self._client.logs.open_in(self._scope, deadline=deadline)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn, TransactionDescription, TransactionState
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.partition import TopicPartition
 
@@ -49,6 +50,28 @@ class OpenNow:
     hanging: int = 0
 
 
+class Retirable(Protocol):
+    """Part of :class:`sparkapp.sink.producers.reusable_producers.ReusableProducers`."""
+
+    def retire(self, triples: Collection[tuple[str, int, int]]) -> None: ...
+
+
+class OwnTransactions(Protocol):
+    """What the sweep asks of a coordinator, of either pace."""
+
+    @property
+    def document(self) -> CheckpointDocument: ...
+
+    def ids_in_use(self) -> Collection[str]:
+        """Ids that the running checkpoint may write under; none where no checkpoint runs."""
+        ...
+
+    @property
+    def reusable(self) -> Retirable:
+        """Producers that a later checkpoint may use, unless they are retired."""
+        ...
+
+
 class OrphanSweep:
     """Aborts orphans and reports other open transactions; :meth:`sweep` once, or periodically from :meth:`start` on.
 
@@ -58,9 +81,9 @@ class OrphanSweep:
     EndTxn changes nothing. A transaction of a later attempt began after that attempt's claim, so it cannot have been
     described while this attempt's claim was still valid.
 
+    :param own: transactions of this attempt. Its producers are retired before their triples are ended: they begin no
+        other transaction.
     :param find: ids of the job that may be open, by their coordinators.
-    :param in_use: ids that the running checkpoint may write under; none where no checkpoint runs.
-    :param retire: called with the triples before they are ended: these producers begin no other transaction.
     :param require_claim: raises where another attempt owns the job; called before a transaction is ended.
     :param hanging: asks the partitions' leaders for what hangs. A marker on its way may be among it.
     :param observed: receives the open transactions after each sweep, None where they are unknown.
@@ -69,19 +92,17 @@ class OrphanSweep:
     def __init__(
         self,
         client: TransactionClient,
+        own: OwnTransactions,
         *,
         find: Callable[[Deadline], Collection[str]],
-        in_use: Callable[[], Collection[str]],
         require_claim: Callable[[], None],
-        retire: Callable[[Collection[tuple[str, int, int]]], None] = lambda _: None,
         hanging: Callable[[Deadline], frozenset[Hangs]] = lambda _: frozenset(),
         observed: Callable[[OpenNow | None], None] = lambda _: None,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
         self._client = client
+        self._own = own
         self._find = find
-        self._in_use = in_use
-        self._retire = retire
         self._require_claim = require_claim
         self._hanging = hanging
         self._hung: frozenset[Hangs] = frozenset()
@@ -111,7 +132,7 @@ class OrphanSweep:
         }
         orphans = self._unused(found)
         if orphans:
-            self._retire([(each, now.producer_id, now.producer_epoch) for each, now in orphans.items()])
+            self._own.reusable.retire([(each, now.producer_id, now.producer_epoch) for each, now in orphans.items()])
             orphans = self._unused(orphans)
         aborted = self._abort(orphans, deadline) if orphans else ()
         left = [now.start_time_ms for transactional_id, now in found.items() if transactional_id not in aborted]
@@ -121,7 +142,7 @@ class OrphanSweep:
         return aborted
 
     def _unused(self, found: dict[str, TransactionDescription]) -> dict[str, TransactionDescription]:
-        in_use = frozenset(self._in_use())
+        in_use = frozenset(self._own.ids_in_use())
         return {transactional_id: now for transactional_id, now in found.items() if transactional_id not in in_use}
 
     def _abort(self, orphans: dict[str, TransactionDescription], deadline: Deadline) -> tuple[str, ...]:

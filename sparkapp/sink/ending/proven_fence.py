@@ -8,15 +8,14 @@ from typing import Protocol
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.states import TransactionDescription, TransactionListing
 from sparkapp.sink.ending.proven_ends import Ended, EndingClient, ProvenEnds, aborted_by_init
+from sparkapp.sink.ending.used_ids import ListingClient
 
 PROOF_SECONDS = 60.0
 """For a partition without a leader to get one; after that the attempt ends, and the next attempt continues."""
 
 
-class FencingClient(EndingClient, Protocol):
+class FencingClient(EndingClient, ListingClient, Protocol):
     """Part of :class:`sparkapp.clients.transactions.client.TransactionClient`."""
-
-    def list_transactions(self, prefix: str, *, deadline: Deadline | None = None) -> list[TransactionListing]: ...
 
 
 class ProvenFence:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_progress import GroupOffsets
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.recovery.recovery import Recovery, TransactionControl, recover
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
@@ -27,6 +27,7 @@ from sparkapp.model.protocol import StepHook, no_hook
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.ending.proven_ends import ProvenEnds
+from sparkapp.sink.ending.transaction_control import TransactionControl
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of

@@ -14,7 +14,6 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_security
 from sparkapp.clients.security.rotation import CredentialsWatch
@@ -26,6 +25,7 @@ from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.formats.reader_schema import with_reader_schemas
 from sparkapp.source.group.member import KafkaGroupMember

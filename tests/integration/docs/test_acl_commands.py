@@ -11,7 +11,6 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.dataplane.batch import open_consumer, open_producer
@@ -22,6 +21,7 @@ from sparkapp.model.job.client.config import consumer_config
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from tests.support.fakes.memory_store import MemoryStore

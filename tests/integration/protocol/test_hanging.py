@@ -14,8 +14,10 @@ from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.clients.transactions.states import EndTxn, TransactionState
 from sparkapp.model.errors import TransactionHanging
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.ending.hanging import HangingAtStart
 from sparkapp.sink.ending.proven_ends import ProvenEnds
+from sparkapp.sink.ending.used_ids import UsedIds
 from tests.support.kafka import visibility
 from tests.support.kafka.three_brokers import Ensemble
 from tests.support.patience import PATIENCE, until
@@ -82,8 +84,8 @@ def test_a_start_writes_each_missing_marker_with_the_outcome_of_its_transaction(
         }, "no marker has come to the partition"
 
         start = HangingAtStart(
-            client, ProvenEnds(client, SCOPE), rows=lambda _: client.list_transactions(PREFIX), scope=SCOPE,
-            fence=False, require_claim=lambda: None,
+            client, ProvenEnds(client, SCOPE), scope=SCOPE, fence=False, require_claim=lambda: None,
+            ids=UsedIds(prefixes=[PREFIX], hint=FIRST_HINT, parallelism=1, pool_size=1),
         )  # fmt: skip
         with pytest.raises(TransactionHanging, match=rf"{FORGOTTEN} \(producer \d+\) in out-0 from offset"):
             start.end(spare=(), deadline=Deadline.after(PATIENCE))

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.job.spec import Engine
+from sparkapp.sink.ending.transaction_control import leave_nothing_open
 from sparkapp.spark.engine.continuous import adoptions, pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from tests.integration.protocol.conftest import Stories

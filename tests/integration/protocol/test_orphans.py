@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.dataplane.batch import open_producer
 from sparkapp.dataplane.interface import BatchProducer
 from sparkapp.model.errors import CheckpointConflict, TransactionFenced
 from sparkapp.sink.ending.orphans import OpenNow, OrphanSweep
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
+from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from tests.integration.protocol.conftest import Stories
 from tests.support.protocol.attempt import AttemptRun
 from tests.support.protocol.moments import OF_A_CHECKPOINT, End, Moment
@@ -122,7 +125,8 @@ def test_a_superseded_attempt_ends_nothing_of_the_attempt_after_it(story: Storie
             claim.require()
 
     found = [f"{job.prefix}-{number}" for number in (*range(20), 99)]
-    sweep = OrphanSweep(old._client, find=lambda _: found, in_use=tuple, require_claim=stands_still)
+    idle: Any = SimpleNamespace(ids_in_use=tuple, reusable=ReusableProducers())
+    sweep = OrphanSweep(old._client, idle, find=lambda _: found, require_claim=stands_still)
     if when == "after it was read":
         assert sweep.sweep() == (), "what it knew of is gone, what is open now has other epochs"
     else:

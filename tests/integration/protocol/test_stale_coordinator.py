@@ -27,6 +27,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import TopicListSubscriber
@@ -262,7 +263,8 @@ def is_settled(client, committable, *, timeout):
 def abort_others(client, subtask):
     """As every start does when the document's transactions are settled. Returns the ids that were open."""
     slots = SlotBounds(1, 1)
-    return abort_lingering(client, [subtask.group], hint=FIRST_HINT, slots=slots, parallelism=1, pool_size=1)
+    ids = UsedIds(prefixes=[subtask.group], hint=FIRST_HINT, slots=slots, parallelism=1, pool_size=1)
+    return abort_lingering(client, ids)
 
 
 def expect(ensemble, client, subtask, numbers):

@@ -19,6 +19,7 @@ from sparkapp.model.errors import CommitOutcomeUnknown, KafkaUnreachable
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.committer import KafkaCommitter
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.kafka import visibility
 from tests.support.kafka.end_txn import end_txn
@@ -103,9 +104,8 @@ def test_lingering_transactions_are_aborted_after_a_crash_of_the_broker(own):
     broker, topic_scope, _ = own
     broker.kill()
     broker.start()
-    aborted = abort_lingering(
-        topic_scope.client, [topic_scope.prefix], hint=TransactionalIdHint(1, 5), parallelism=1, pool_size=5
-    )
+    ids = UsedIds(prefixes=[topic_scope.prefix], hint=TransactionalIdHint(1, 5), parallelism=1, pool_size=5)
+    aborted = abort_lingering(topic_scope.client, ids)
     assert aborted == tuple(f"{topic_scope.prefix}-{number}" for number in range(3))
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == []

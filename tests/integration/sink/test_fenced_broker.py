@@ -14,6 +14,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.requests import KafkaWire
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from tests.support.kafka import visibility
 from tests.support.kafka.broker_fencing import Fencing
 from tests.support.kafka.topics import create_topics
@@ -63,7 +64,8 @@ def test_a_list_that_was_taken_meanwhile_is_taken_again(lonely: Any, monkeypatch
     assert answers == [[], ["p-0", "p-1"]]
     monkeypatch.undo()
 
-    assert abort_lingering(client, ["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2) == ("p-0",)
+    ids = UsedIds(prefixes=["p"], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2)
+    assert abort_lingering(client, ids) == ("p-0",)
     assert visibility.open_transactions(client, "p") == []
     assert visibility.numbers(lonely.bootstrap, "out") == []
     fencing.close()

@@ -16,6 +16,7 @@ from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, Trans
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from tests.support.kafka import visibility
 
@@ -106,9 +107,10 @@ def test_what_a_driver_left_open_is_aborted_by_the_next_one_and_by_a_sweep(
 
     killed: Any = sender(lambda: None)
     killed._wire.end_txn = never
+    ids = UsedIds(prefixes=[unique], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2)
     for end in (
         lambda: sender(lambda: None).send({partition: 4}, "uid/2/1"),
-        lambda: abort_lingering(client, [unique], hint=TransactionalIdHint(1, 2), parallelism=1, pool_size=2),
+        lambda: abort_lingering(client, ids),
     ):
         assert partition in killed.send({partition: 3}, "uid/1/1")
         assert visibility.open_transactions(client, unique) == [offsets_id(unique)]

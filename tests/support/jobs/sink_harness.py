@@ -39,6 +39,7 @@ from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.ending.proven_ends import ProvenEnds
+from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
@@ -280,11 +281,8 @@ class Harness:
 
     def _abort(self, state: State) -> None:
         previous = [state.prefix] if state.prefix and state.prefix != self.prefix else []
-        self.aborted += abort_lingering(
-            self.client,
-            [self.prefix, *previous],
-            hint=self.restored_hint,
-            slots=state.slots,
-            parallelism=self.parallelism,
-            pool_size=self.pool_size,
-        )
+        ids = UsedIds(
+            prefixes=[self.prefix, *previous], hint=self.restored_hint, slots=state.slots,
+            parallelism=self.parallelism, pool_size=self.pool_size,
+        )  # fmt: skip
+        self.aborted += abort_lingering(self.client, ids)

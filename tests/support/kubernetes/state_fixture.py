@@ -11,7 +11,7 @@ from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
-from sparkapp.checkpoint.recovery.recovery import Recovery, TransactionControl, recover
+from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
@@ -26,6 +26,7 @@ from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
+from sparkapp.sink.ending.transaction_control import TransactionControl
 from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from tests.support.fakes.group_evidence import NoMarks

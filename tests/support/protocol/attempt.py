@@ -25,7 +25,6 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl, leave_nothing_open
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topics.sink_topics import SinkTopics
@@ -42,8 +41,9 @@ from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
 from sparkapp.sink.delivery import producer_config, writer_of
-from sparkapp.sink.ending.lingering import walked_ids
 from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl, leave_nothing_open
+from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
@@ -488,10 +488,11 @@ class AttemptRun:
     def _names_in_reach(self) -> list[str]:
         """Where a restart would look that may not list transactions: by the document that is written now."""
         document, spec = self.document, self.job.spec
-        return list(walked_ids(
-            document.prefix, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
+        ids = UsedIds(
+            prefixes=[document.prefix], hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
             pool_size=spec.sink.producers_pool_size,
-        ))  # fmt: skip
+        )  # fmt: skip
+        return list(ids.walk())
 
     def _task(self, worker: int, subtask: int, ranges: tuple[KafkaPartitionSplit, ...], checkpoint_id: int) -> Task:
         spec = self.job.spec

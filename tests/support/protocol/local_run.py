@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.recovery.recovery import Recovery
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
@@ -24,6 +23,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.sink.delivery import producer_config
 from sparkapp.sink.ending.log_scope import log_scope
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.wiring.start import Parts, group_evidence, local_coordinator, recovery_of

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sparkapp.checkpoint.group_progress import GroupOffsets
 from sparkapp.checkpoint.store import CheckpointStore, Stored
-from sparkapp.checkpoint.transaction_control import KafkaTransactionControl
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import Evidence
 from sparkapp.clients.transactions.client import TransactionClient
@@ -14,6 +13,7 @@ from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.committer import Settled
+from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from tests.support.protocol.moments import DriverMoment, Moment, Place, StoreWrite
 
 

@@ -14,7 +14,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
-from sparkapp.sink.producers.lost_producers import LOST_SECONDS, Fence, LostProducers
+from sparkapp.sink.ending.lost_producers import LOST_SECONDS, Fence, LostProducers
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.control_server import ControlServer

@@ -18,7 +18,7 @@ from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, ass
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.producers.lost_producers import LOST_SECONDS
+from sparkapp.sink.ending.lost_producers import LOST_SECONDS
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
 from sparkapp.spark.engine.continuous.pace import PaceParts

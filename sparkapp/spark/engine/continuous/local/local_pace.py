@@ -13,7 +13,7 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.partition import TopicPartition, split_owner
-from sparkapp.sink.producers.lost_producers import LOST_SECONDS
+from sparkapp.sink.ending.lost_producers import LOST_SECONDS
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions

@@ -12,6 +12,7 @@ from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.ending.lingering import abort_lingering
+from sparkapp.sink.ending.used_ids import UsedIds
 from tests.support.fakes.transaction_client import FakeTransactionClient
 
 S = TransactionState
@@ -33,9 +34,8 @@ def fenced(control):
 
 
 def run(control, *prefixes, hint=LATER, slots=NO_SLOTS, timeout=5.0):
-    return abort_lingering(
-        control, prefixes or ("p",), hint=hint, slots=slots, parallelism=1, pool_size=5, timeout=timeout
-    )
+    ids = UsedIds(prefixes=prefixes or ("p",), hint=hint, slots=slots, parallelism=1, pool_size=5)
+    return abort_lingering(control, ids, timeout=timeout)
 
 
 def test_open_ones_are_fenced_others_left_alone():

@@ -31,13 +31,16 @@ class Job(FakeTransactionClient):
         self.steps.append(name)
 
     def sweep(self, *ids):
-        return OrphanSweep(
-            self, find=lambda _: ids, in_use=self._in_use,
-            retire=lambda retired: self.steps.append(f"retire {sorted(retired)}"),
-            require_claim=lambda: self.steps.append("claim"),
-        ).sweep()  # fmt: skip
+        return OrphanSweep(self, self, find=lambda _: ids, require_claim=lambda: self.steps.append("claim")).sweep()
 
-    def _in_use(self):
+    @property
+    def reusable(self):
+        return self
+
+    def retire(self, retired):
+        self.steps.append(f"retire {sorted(retired)}")
+
+    def ids_in_use(self):
         self.steps.append("in use")
         return self.in_use.pop(0)
 
@@ -78,9 +81,7 @@ def test_what_hangs_at_two_sweeps_is_reported():
         return frozenset(found)
 
     job = Job([], [], [], [])
-    sweep = OrphanSweep(
-        job, find=lambda _: (), in_use=job._in_use, require_claim=lambda: None, hanging=look, observed=told.append
-    )
+    sweep = OrphanSweep(job, job, find=lambda _: (), require_claim=lambda: None, hanging=look, observed=told.append)
     for _ in range(4):
         sweep.sweep()
     assert [found.hanging for found in told] == [0, 1, 2, 0], "without a leader what hung before hangs"

@@ -12,10 +12,12 @@ from sparkapp.clients.transactions.states import EndTxn, TransactionState
 from sparkapp.model.checkpoint.committable import MAX_PRODUCER_EPOCH
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TransactionHanging
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.ending.hanging import HangingAtStart
 from sparkapp.sink.ending.proven_ends import Ended, ProvenEnds
 from sparkapp.sink.ending.proven_fence import ProvenFence
 from sparkapp.sink.ending.proven_ids import ProvenIds
+from sparkapp.sink.ending.used_ids import UsedIds
 from tests.support.fakes.partition_logs import GROUP, FakeCluster
 
 A, B = TopicPartition("out", 0), TopicPartition("out", 1)
@@ -51,8 +53,8 @@ def leave_out(cluster: FakeCluster, *partitions: TopicPartition, commit: bool) -
 
 def at_start(cluster: FakeCluster, *, fence: bool = False) -> HangingAtStart:
     return HangingAtStart(
-        cluster, ends(cluster), rows=lambda _: cluster.list_transactions("p"), scope=SCOPE, fence=fence,
-        require_claim=lambda: None, sleep=lambda _: None,
+        cluster, ends(cluster), scope=SCOPE, fence=fence, require_claim=lambda: None, sleep=lambda _: None,
+        ids=UsedIds(prefixes=["p"], hint=FIRST_HINT, parallelism=1, pool_size=1),
     )  # fmt: skip
 
 

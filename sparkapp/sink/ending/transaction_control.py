@@ -1,4 +1,7 @@
-"""Recovery's view of the sink's control plane: settle the document's transactions, abort all others."""
+"""Ends a job's transactions: at a start, while it runs, and at an end without a next attempt.
+
+Each way is the same four steps: find (:mod:`sparkapp.sink.ending.used_ids`), select, require the claim, end.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.recovery.recovery import TransactionControl
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.partition_logs import LogScope
-from sparkapp.clients.transactions.states import TransactionListing
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import is_first_start, local_id, offsets_id
+from sparkapp.model.checkpoint.naming import local_id, offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     CheckpointConflict,
@@ -25,12 +25,12 @@ from sparkapp.model.errors import (
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import KafkaCommitter, Settled
 from sparkapp.sink.ending.hanging import HangingAtStart, find_hanging
-from sparkapp.sink.ending.lingering import abort_lingering, find_listings, find_transactions
+from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.ending.log_scope import log_scope
-from sparkapp.sink.ending.orphans import Hangs, OpenNow, OrphanSweep
+from sparkapp.sink.ending.orphans import Hangs, OpenNow, OrphanSweep, OwnTransactions
 from sparkapp.sink.ending.proven_ends import ProvenEnds
 from sparkapp.sink.ending.proven_fence import PROOF_SECONDS, ProvenFence
-from sparkapp.sink.producers.reusable_producers import ReusableProducers
+from sparkapp.sink.ending.used_ids import UsedIds
 
 LOG = logging.getLogger(__name__)
 
@@ -38,20 +38,32 @@ _FENCE_SECONDS = 120.0
 """For the ids of all subtasks; the next attempt continues."""
 
 
-class OwnTransactions(Protocol):
-    """What the sweep asks of a coordinator, of either pace."""
+class Claim(Protocol):
+    """Part of :class:`sparkapp.checkpoint.claim.Claim`."""
 
-    @property
-    def document(self) -> CheckpointDocument: ...
+    def require(self) -> None: ...
 
-    def ids_in_use(self) -> Collection[str]: ...
+    def require_no_successor(self) -> None: ...
 
-    @property
-    def reusable(self) -> ReusableProducers: ...
+
+class TransactionControl(Protocol):
+    """What recovery needs of :class:`KafkaTransactionControl`."""
+
+    def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
+        """Fences drivers of previous attempts, and subtasks that commit by themselves. Then commits each committable of
+        the document, or proves its outcome with the evidence group."""
+        ...
+
+    def abort_lingering(self, document: CheckpointDocument) -> int:
+        """Aborts every open transaction of the document's prefixes; returns how many.
+
+        Under a document without committables no producer can begin a transaction of a previous prefix after this call.
+        """
+        ...
 
 
 class KafkaTransactionControl:
-    """Settles and aborts the transactions of a job; made by the driver once an attempt.
+    """Settles and aborts the transactions of a job; made once an attempt, by the driver or by what settles a job.
 
     :param client: the sink's control plane. :param config: the job's consumer configuration, for the group's offsets.
     :param claim: read before each fencing; nothing else stops a driver that was paused after it claimed the document.
@@ -110,14 +122,12 @@ class KafkaTransactionControl:
 
     def abort_lingering(self, document: CheckpointDocument) -> int:
         """See :meth:`TransactionControl.abort_lingering`; counts those that :meth:`settle` has aborted, too."""
-        sink = self._job.spec.sink
         if not self._may_have_transactions(document):
             return 0
         # The transactions of the document have ended by now.
         self._end_hanging(document, spare=())
         aborted = abort_lingering(
-            self._fence(document), document.prefixes, hint=document.hint, slots=document.slots,
-            parallelism=self._job.spec.parallelism, pool_size=sink.producers_pool_size,
+            self._fence(document), self._ids(document, document.prefixes),
             retired=() if document.committables else document.previous_prefixes,
             before_fencing=self._claim.require_no_successor,
         )  # fmt: skip
@@ -144,27 +154,22 @@ class KafkaTransactionControl:
 
         :param observed: gets the open transactions after each sweep.
         """
-        spec = self._job.spec
 
         def hanging(deadline: Deadline) -> frozenset[Hangs]:
-            logs = self._client.logs.open_in(self._scope(coordinator.document), deadline=deadline)
-            found = find_hanging(self._client, self._rows(coordinator.document, deadline), logs, deadline=deadline)
+            last = coordinator.document
+            logs = self._client.logs.open_in(self._scope(last), deadline=deadline)
+            rows = self._ids(last, last.prefixes).rows(self._client, deadline=deadline)
+            found = find_hanging(self._client, rows, logs, deadline=deadline)
             return frozenset(Hangs(each.transactional_id, each.partition, each.found.start_offset) for each in found)
 
         def find(deadline: Deadline) -> list[str]:
             last = coordinator.document
-            found = find_transactions(
-                self._client, [last.prefix], hint=last.hint, slots=last.slots, parallelism=spec.parallelism,
-                pool_size=spec.sink.producers_pool_size, deadline=deadline,
-            )  # fmt: skip
+            states = self._ids(last, [last.prefix]).states(self._client, deadline=deadline)
             own = offsets_id(last.prefix)  # A commit of offsets may be under way; it ends by itself after 10 s.
-            return [
-                transactional_id for transactional_id, state in found.items() if state.open and transactional_id != own
-            ]
+            return [each for each, state in states.items() if state.open and each != own]
 
         return OrphanSweep(
-            self._client, find=find, in_use=coordinator.ids_in_use, retire=coordinator.reusable.retire,
-            require_claim=self._claim.require, hanging=hanging, observed=observed,
+            self._client, coordinator, find=find, hanging=hanging, require_claim=self._claim.require, observed=observed,
         )  # fmt: skip
 
     def _scope(self, document: CheckpointDocument | None) -> LogScope:
@@ -175,17 +180,18 @@ class KafkaTransactionControl:
     def _fence(self, document: CheckpointDocument) -> ProvenFence:
         return ProvenFence(self._client, self.ends(document))
 
-    def _rows(self, document: CheckpointDocument, deadline: Deadline) -> Sequence[TransactionListing]:
+    def _ids(self, document: CheckpointDocument, prefixes: Sequence[str]) -> UsedIds:
         spec = self._job.spec
-        return find_listings(
-            self._client, document.prefixes, hint=document.hint, slots=document.slots,
-            parallelism=spec.parallelism, pool_size=spec.sink.producers_pool_size, deadline=deadline,
+        return UsedIds(
+            prefixes=prefixes, hint=document.hint, slots=document.slots, parallelism=spec.parallelism,
+            pool_size=spec.sink.producers_pool_size,
         )  # fmt: skip
 
     def _end_hanging(self, document: CheckpointDocument, *, spare: Collection[str]) -> None:
         hanging = HangingAtStart(
-            self._client, self.ends(document), rows=partial(self._rows, document), scope=self._scope(document),
-            fence=document.local is not None, require_claim=self._claim.require_no_successor,
+            self._client, self.ends(document), ids=self._ids(document, document.prefixes),
+            scope=self._scope(document), fence=document.local is not None,
+            require_claim=self._claim.require_no_successor,
         )  # fmt: skip
         ended = hanging.end(spare=spare, deadline=Deadline.after(PROOF_SECONDS))
         if ended:
@@ -200,7 +206,7 @@ class KafkaTransactionControl:
 
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""
-        unused = is_first_start(document.hint, document.slots) and not document.transactional
+        unused = self._ids(document, document.prefixes).is_first_start and not document.transactional
         return self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE or not unused
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.store import Stored
-from sparkapp.checkpoint.transaction_control import leave_nothing_open
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import (
@@ -21,6 +20,7 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
     TransactionFenced,
 )
+from sparkapp.sink.ending.transaction_control import leave_nothing_open
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeControl
 

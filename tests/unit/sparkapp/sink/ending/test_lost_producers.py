@@ -14,7 +14,7 @@ from sparkapp.model.errors import (
     CheckpointStoreUnavailable,
     KafkaUnreachable,
 )
-from sparkapp.sink.producers.lost_producers import LostProducers
+from sparkapp.sink.ending.lost_producers import LostProducers
 
 
 class Rig:
