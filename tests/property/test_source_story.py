@@ -61,8 +61,12 @@ class Story:
             cluster=self.cluster,
             subscriber=TopicPatternSubscriber(TopicPattern("in-.")),
             starting=EarliestOffsetsInitializer(),
-            stopping=LatestOffsetsInitializer() if self.bounded else None,
-            options=EnumeratorOptions(discovery_interval=1, max_offsets=25, on_topic_deleted=OnTopicDeleted.IGNORE),
+            options=EnumeratorOptions(
+                discovery_interval=1,
+                max_offsets=25,
+                on_topic_deleted=OnTopicDeleted.IGNORE,
+                stopping=LatestOffsetsInitializer() if self.bounded else None,
+            ),
             warn=lambda reason, message: None,
             clock=lambda: self.clock,
         )

@@ -28,7 +28,6 @@ class KafkaSourceEnumerator:
     before the previous checkpoint is complete calls :meth:`begin` between them.
 
     :param starting: starting offsets of a first start.
-    :param stopping: stopping offsets of a bounded job; None for an unbounded job.
     :param warn: receives an event's reason and message.
     :param membership: where the job shares its partitions with other members of a consumer group: the assigned
         partitions and their offsets.
@@ -42,14 +41,11 @@ class KafkaSourceEnumerator:
         starting: OffsetsInitializer,
         options: EnumeratorOptions,
         warn: Warn,
-        stopping: OffsetsInitializer | None = None,
         clock: Callable[[], float] = time.monotonic,
         membership: GroupMembership | None = None,
     ) -> None:
         self._cluster = cluster
         self._starting = starting
-        self._stopping = stopping
-        self._is_bounded = stopping is not None or options.ends_by_record
         self._options = options
         self._clock = clock
         self._membership = membership
@@ -101,12 +97,12 @@ class KafkaSourceEnumerator:
     @property
     def no_more_new_partition_splits(self) -> bool:
         """True where no discovery follows the discovery of the start (cases S02 to S05)."""
-        return self._is_bounded or self._options.discovery_interval <= 0
+        return self._options.is_bounded or self._options.discovery_interval <= 0
 
     @property
     def finished(self) -> bool:
         """Whether a bounded job has completed all its records."""
-        return self._is_bounded and self._positions.at_stops
+        return self._options.is_bounded and self._positions.at_stops
 
     def start(
         self,
@@ -140,15 +136,15 @@ class KafkaSourceEnumerator:
             positions.next = dict(self._starting.offsets(sorted(found), self._cluster))
         else:
             self._identity.restore(topic_ids or {})
-            recreated = self._restore(restored, topics, may_grow=not self._is_bounded or stops is None)
+            recreated = self._restore(restored, topics, may_grow=not self._options.is_bounded or stops is None)
         positions.stops = {
             partition: stop
             for partition, stop in (stops or {}).items()
             if partition in positions.next and partition.topic not in recreated
         }
         unknown = sorted(set(positions.next) - set(positions.stops))
-        if self._stopping is not None and unknown:
-            positions.stops |= self._stopping.offsets(unknown, self._cluster)
+        if self._options.stopping is not None and unknown:
+            positions.stops |= self._options.stopping.offsets(unknown, self._cluster)
 
     def existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that exist in the topics that are read, by the brokers' answers to their names; from any thread.

@@ -8,7 +8,7 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import subscriber_of
 from sparkapp.source.group.membership import GroupMembership
-from sparkapp.source.offsets_initializer import Warn, starting_initializer, stopping_initializer
+from sparkapp.source.offsets_initializer import Warn, starting_initializer
 
 
 def enumerator_of(
@@ -19,7 +19,6 @@ def enumerator_of(
         cluster=cluster,
         subscriber=subscriber_of(spec.source),
         starting=starting_initializer(spec.source.startup, warn=warn),
-        stopping=stopping_initializer(spec.source.stopping),
         options=EnumeratorOptions.of(spec),
         warn=warn,
         membership=membership,

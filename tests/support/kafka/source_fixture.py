@@ -67,8 +67,8 @@ class SourceFixture:
             cluster=view or self.view,
             subscriber=subscriber or TopicListSubscriber((self.topic,)),
             starting=starting or EarliestOffsetsInitializer(),
-            stopping=stopping,
             options=EnumeratorOptions(
+                stopping=stopping,
                 discovery_interval=interval, max_offsets=max_offsets, max_rate=max_rate, on_topic_deleted=deleted,
                 on_data_loss=lost,
             ),

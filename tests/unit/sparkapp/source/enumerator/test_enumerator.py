@@ -65,8 +65,8 @@ def enumerator(
         cluster=cluster,
         subscriber=subscriber or TopicListSubscriber(("a",)),
         starting=initializer or EarliestOffsetsInitializer(),
-        stopping=stopping,
         options=EnumeratorOptions(
+            stopping=stopping,
             discovery_interval=interval,
             max_offsets=max_offsets,
             max_rate=max_rate,
