@@ -6,17 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sparkapp.checkpoint.attempt_ids import AttemptIds
 from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.group_progress import GroupOffsets, GroupProgress
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_after
-from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.clients.deadline import Clock, Deadline
+from sparkapp.clients.deadline import Clock
 from sparkapp.clients.transactions.partition_logs import GROUP_TOPIC
-from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import is_first_start
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -36,12 +33,6 @@ _IDLE_PROOF_SECONDS = 0.5
 """For the proof of the last commits where a job is idle; it is asked for again."""
 
 
-class PreCommits(Protocol):
-    """Checks the transactions of a checkpoint before it is final; see ``sink.pre_commit_check``."""
-
-    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes: ...
-
-
 class CheckpointCoordinator:
     """Completes checkpoints in their order.
 
@@ -49,12 +40,13 @@ class CheckpointCoordinator:
 
     Transactional ids follow from the recovered document alone, so repeated checkpoints write the same hint (H10).
 
-    :param document: the recovered document, with starting offsets.
-    :param version: the store's version of it.
+    :param writer: of the recovered document, with starting offsets.
+    :param commits: checks, ends and proves the transactions of a checkpoint.
     :param group_offsets: None for a job that commits no offsets outside transactions.
     :param now: gives RFC 3339 times.
     :param hook: called at each step of the protocol.
-    :param clock: that of ``pre_commits``.
+    :param clock: that of ``commits``.
+    :ivar job: with the parallelism of the next checkpoint. A rescale in place changes it, here and nowhere else.
     :ivar ids: under which the attempt writes; a rescale in place changes them.
     :ivar committed_id: the newest checkpoint whose transactions are all committed.
     :ivar reusable: producers that a later checkpoint may use again (ADR 62).
@@ -64,22 +56,17 @@ class CheckpointCoordinator:
         self,
         job: Job,
         *,
-        store: CheckpointStore,
-        document: CheckpointDocument,
-        version: str,
-        pre_commits: PreCommits,
+        writer: DocumentWriter,
         commits: CheckpointCommits,
         group_offsets: GroupOffsets | None,
         now: Callable[[], str],
         hook: StepHook = no_hook,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._job = job
-        self._store = store
-        self._claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
-        self._document = document
-        self._version = version
-        self._pre_commits = pre_commits
+        self.job = job
+        self._writer = writer
+        self._claim = Claim(writer.store, job_uid=job.uid, attempt=job.attempt)
+        document = writer.document
         self._commits = commits
         self._group = GroupProgress(job, group_offsets, document=document, clock=clock)
         self._now = now
@@ -94,7 +81,7 @@ class CheckpointCoordinator:
     @property
     def document(self) -> CheckpointDocument:
         """The last document written."""
-        return self._document
+        return self._writer.document
 
     @property
     def next_free(self) -> int:
@@ -121,6 +108,11 @@ class CheckpointCoordinator:
     def mode(self) -> OffsetCommitMode:
         return self._group.mode
 
+    @property
+    def group_id(self) -> str | None:
+        """Group whose offsets the transactions commit; None where they commit none."""
+        return self.job.spec.source.group_id if self.mode is OffsetCommitMode.IN_TRANSACTION else None
+
     def begin(
         self,
         splits: tuple[KafkaPartitionSplit, ...],
@@ -136,16 +128,16 @@ class CheckpointCoordinator:
         :param stops: stopping offset of each partition of a bounded job; fixed from now on.
         :param topic_ids: ids of the splits' topics.
         """
-        transactional = self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        hint = self._document.hint if transactional else self.ids.hint
-        self._write(
+        transactional = self.job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        hint = self.document.hint if transactional else self.ids.hint
+        self._writer.write(
             replace(
-                self._document, splits=splits, parallelism=self._job.spec.parallelism, created_at=self._now(),
+                self.document, splits=splits, parallelism=self.job.spec.parallelism, created_at=self._now(),
                 hint=hint, slots=self.ids.bounds,
                 transactional=transactional and is_first_start(hint, self.ids.bounds),
-                stops=dict(stops or {}), stopping=self._job.spec.source.stopping.fingerprint,
+                stops=dict(stops or {}), stopping=self.job.spec.source.stopping.fingerprint,
                 finished=False, local=None, topic_ids=dict(topic_ids or {}),
-                sink_topics=sink_topics(self._job.spec) if transactional else frozenset(),
+                sink_topics=sink_topics(self.job.spec) if transactional else frozenset(),
             )
         )  # fmt: skip
 
@@ -161,13 +153,13 @@ class CheckpointCoordinator:
             under the checkpoint's ids are not proven in time.
         """
         self._claim.require()
-        self._prepared_id = max(self._prepared_id, self._document.checkpoint_id) + 1
-        spec = self._job.spec
+        self._prepared_id = max(self._prepared_id, self.document.checkpoint_id) + 1
+        spec = self.job.spec
         writers = range(spec.parallelism) if writers is None else writers
         ids = self.ids.of_checkpoint(spec, self._prepared_id, writers)
         self._commits.require_proven(ids)
         self._running[self._prepared_id] = self._clock(), ids
-        self._group.place(splits, self._document.checkpoint_id)
+        self._group.place(splits, self.document.checkpoint_id)
         return self._prepared_id
 
     def allows_next(self, checkpoint: PreCommitted) -> bool:
@@ -194,15 +186,17 @@ class CheckpointCoordinator:
         :raises KafkaUnreachable: the coordinators could not be asked; nothing is final.
         :raises CommitOutcomeUnknown: no answer in time; the next attempt settles it.
         """
-        if checkpoint.checkpoint_id <= self._document.checkpoint_id:
+        if checkpoint.checkpoint_id <= self.document.checkpoint_id:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
         self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
         began, _ = self._running.get(checkpoint.checkpoint_id, (self._made_at, ()))
         writes = bool(checkpoint.committables)
-        times = self._pre_commits.require(checkpoint.committables, began=began) if writes else None
+        times = self._commits.require_open(checkpoint.committables, began=began) if writes else None
         started = time.monotonic()
-        size = self._write(self._document_after(checkpoint, times), times.write_by if times is not None else None)
+        size = self._writer.write(
+            self._document_after(checkpoint, times), deadline=times.write_by if times is not None else None
+        )
         written = time.monotonic()
         self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
         if times is not None and times.commit_by.expired:
@@ -220,7 +214,7 @@ class CheckpointCoordinator:
         if not next_runs:
             self.renew()
         return Completed(
-            document=self._document,
+            document=self.document,
             bytes=size,
             write_millis=round((written - started) * 1000),
             commit_millis=round((committed - written) * 1000),
@@ -236,9 +230,9 @@ class CheckpointCoordinator:
 
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        is_committed = self.committed_id == self._document.checkpoint_id
-        if self._document.committables and is_committed and self._commits.is_proven(within=_IDLE_PROOF_SECONDS):
-            self._write(replace(self._document, committables=()))
+        is_committed = self.committed_id == self.document.checkpoint_id
+        if self.document.committables and is_committed and self._commits.is_proven(within=_IDLE_PROOF_SECONDS):
+            self._writer.write(replace(self.document, committables=()))
 
     def rescale(self, parallelism: int) -> None:
         """Continues with another number of subtasks; called by the engine while no checkpoint runs (ADR 57).
@@ -249,21 +243,21 @@ class CheckpointCoordinator:
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
         self._commits.require_proven()
-        job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
+        job = replace(self.job, spec=replace(self.job.spec, parallelism=parallelism))
         ids = AttemptIds.of(job.spec, hint=self.ids.hint, bounds=self.ids.bounds)
-        last = replace(self._document, committables=(), transactional=False)
-        self._write(replace(last, parallelism=parallelism, hint=ids.hint, slots=ids.bounds))
-        self._job, self.ids = job, ids
+        last = replace(self.document, committables=(), transactional=False)
+        self._writer.write(replace(last, parallelism=parallelism, hint=ids.hint, slots=ids.bounds))
+        self.job, self.ids = job, ids
         self.reusable.clear()
 
     def renew(self) -> None:
         """See :meth:`GroupProgress.renew`; called after each checkpoint and by the engine of an idle job."""
-        if self.committed_id == self._document.checkpoint_id:
-            self._group.renew(self._document)
+        if self.committed_id == self.document.checkpoint_id:
+            self._group.renew(self.document)
 
     def commit_ends(self) -> None:
         """See :meth:`GroupProgress.commit_ends`; called by the driver once a bounded job has read everything."""
-        self._group.commit_ends(self._document)
+        self._group.commit_ends(self.document)
 
     def drained(self, *, finished: bool = False) -> None:
         """Marks the last checkpoint as an orderly stop: no transaction is open, recovery has nothing to settle.
@@ -272,9 +266,9 @@ class CheckpointCoordinator:
         :raises KafkaUnreachable: the last commits are not proven in time; the next attempt proves them.
         """
         self._commits.require_proven()
-        self._write(
+        self._writer.write(
             replace(
-                self._document, drained=True, finished=finished, committables=(), sink_topics=frozenset(),
+                self.document, drained=True, finished=finished, committables=(), sink_topics=frozenset(),
                 created_at=self._now(),
             )
         )  # fmt: skip
@@ -282,12 +276,6 @@ class CheckpointCoordinator:
     def _document_after(self, checkpoint: PreCommitted, times: CommitTimes | None) -> CheckpointDocument:
         topics = {each.topic for found in times.partitions.values() for each in found} if times is not None else set()
         return document_after(
-            self._document, checkpoint, self._job, hint=self.ids.hint, slots=self.ids.bounds, mode=self.mode,
+            self.document, checkpoint, self.job, hint=self.ids.hint, slots=self.ids.bounds, mode=self.mode,
             now=self._now(), written=topics - {GROUP_TOPIC},
         )  # fmt: skip
-
-    def _write(self, document: CheckpointDocument, deadline: Deadline | None = None) -> int:
-        text = encode(document)
-        self._version = self._store.write(text, expected=self._version, deadline=deadline)
-        self._document = document
-        return len(text.encode())

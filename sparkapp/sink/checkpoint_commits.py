@@ -1,4 +1,4 @@
-"""The commits of one checkpoint: every transaction is ended, and every marker is in its partition's log."""
+"""The transactions of a checkpoint: checked before it is final, then ended, until every marker is in its log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from sparkapp.sink.committer import Settled
 from sparkapp.sink.ending.background_proof import BackgroundProof
 from sparkapp.sink.ending.proven_ends import Ended
 from sparkapp.sink.ending.proven_fence import PROOF_SECONDS
+from sparkapp.sink.pre_commit_check import CommitTimes
 
 Written = Mapping[str, frozenset[TopicPartition]]
 """The partitions that the transaction of each id has written to, by its coordinator before the commit."""
+
+
+class PreCommits(Protocol):
+    """Part of :class:`sparkapp.sink.pre_commit_check.PreCommitCheck`."""
+
+    def require(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes: ...
 
 
 class Committer(Protocol):
@@ -42,11 +49,16 @@ class CheckpointCommits:
     the ids whose markers it may lack (ADR 68).
     """
 
-    def __init__(self, committer: Committer, ends: Ends) -> None:
+    def __init__(self, pre_commits: PreCommits, committer: Committer, ends: Ends) -> None:
+        self._pre_commits = pre_commits
         self._committer = committer
         self._ends = ends
         self._proofs: Mapping[int, Proof] = {}
         """By checkpoint. The thread that completes checkpoints adds to a copy, others read."""
+
+    def require_open(self, committables: Sequence[KafkaCommittable], *, began: float) -> CommitTimes:
+        """See :meth:`sparkapp.sink.pre_commit_check.PreCommitCheck.require`."""
+        return self._pre_commits.require(committables, began=began)
 
     def commit(
         self,

@@ -50,34 +50,43 @@ class TransactionEnds(Protocol):
     ) -> list[EndTxnAnswer | KafkaSparkJobError]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedOffsets:
+    """The group's offsets, where they prove a commit by their marks.
+
+    :param job_uid: of the marks that count.
+    :param before: called once before the offsets are read. Recovery aborts lingering transactions here: the evidence
+        would wait for a transaction with offsets of the same partitions.
+    """
+
+    offsets: Evidence
+    job_uid: str
+    before: Callable[[], None] = lambda: None
+
+
 class KafkaCommitter:
     """Commits by the triple, from any process; repeating a commit is harmless.
 
     Called by the coordinator after the document is written, and by recovery for what the last document names.
 
-    :param evidence: the group's offsets, asked where the coordinators do not prove the commit. None unless source
+    :param evidence: asked where the coordinators do not prove the commit. None unless source
         offsets are inside the transactions: other offsets prove nothing about a transaction.
     :param describer: describes a transaction without a deciding answer. Success of a second request does not decide: a
         broker that has lost its role may mean an earlier transaction.
     :param restored: the document may be an earlier document that was restored by hand, so each id is described before
         its transaction is ended. The driver has just described what it commits (:mod:`sparkapp.sink.pre_commit_check`).
-    :param job_uid: of the marks that are evidence; needed with ``evidence``.
     :param timeout: seconds for one :meth:`commit`, retries included.
-    :param before_evidence: called once before the evidence is read. Recovery aborts lingering transactions here: the
-        evidence would wait for a transaction with offsets of the same partitions.
     :param sleep: replaced by tests.
     """
 
     def __init__(
         self,
         client: TransactionEnds,
-        evidence: Evidence | None,
+        evidence: MarkedOffsets | None,
         *,
         describer: TransactionDescriber | None = None,
         restored: bool = False,
-        job_uid: str = "",
         timeout: float = COMMIT_SECONDS,
-        before_evidence: Callable[[], None] | None = None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -85,9 +94,7 @@ class KafkaCommitter:
         self._evidence = evidence
         self._descriptions = None if describer is None else CurrentDescriptions(describer, sleep=sleep)
         self._restored = restored
-        self._job_uid = job_uid
         self._timeout = timeout
-        self._before_evidence = before_evidence
         self._clock = clock
         self._sleep = sleep
         self._resent: set[KafkaCommittable] = set()
@@ -217,9 +224,9 @@ class KafkaCommitter:
         doubtful = [committable for committable, outcome in outcomes.items() if outcome is not CommitOutcome.COMMITTED]
         partitions = {split.partition for committable in doubtful for split in committable.ranges}
         if self._evidence is not None and partitions:
-            if self._before_evidence is not None:
-                self._before_evidence()
-            outcomes |= self._outcomes(doubtful, described, self._committed(self._evidence, sorted(partitions)))
+            self._evidence.before()
+            committed = self._committed(self._evidence.offsets, sorted(partitions))
+            outcomes |= self._outcomes(doubtful, described, committed)
         for committable, outcome in outcomes.items():
             # Behind a replaced coordinator a transaction that nothing proves may still be open.
             if outcome is CommitOutcome.PENDING or (outcome is CommitOutcome.UNCERTAIN and committable in self._behind):
@@ -233,8 +240,9 @@ class KafkaCommitter:
     def _outcomes(
         self, asking: Sequence[KafkaCommittable], described: Descriptions, offsets: Mapping[TopicPartition, GroupOffset]
     ) -> dict[KafkaCommittable, CommitOutcome]:
+        job_uid = "" if self._evidence is None else self._evidence.job_uid
         return {
-            committable: outcome_of(committable, described.get(committable), offsets, job_uid=self._job_uid)
+            committable: outcome_of(committable, described.get(committable), offsets, job_uid=job_uid)
             for committable in asking
         }
 

@@ -27,19 +27,20 @@ def writer_of(
     *,
     pool: ProducerPool,
     subtask: int,
-    parallelism: int,
     next_free: int,
     router: Router | None = None,
     timeout: float = FLUSH_SECONDS,
 ) -> KafkaWriter:
     """The writer of a subtask; called by the engine's write task.
 
+    The ids do not depend on the parallelism: its owner, the coordinator, gives work to no subtask outside of it.
+
     :param next_free: base of this attempt's transactional ids by hint: the restored hint's next free id.
     """
     if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return KafkaWriter(sink, pool=pool, router=router, timeout=timeout)
     ids = pool_of_subtask(
-        sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=parallelism,
+        sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=subtask + 1,
         pool_size=sink.producers_pool_size, next_free=next_free,
     )  # fmt: skip
     return ExactlyOnceKafkaWriter(sink, pool=pool, subtask=subtask, ids=ids, router=router, timeout=timeout)

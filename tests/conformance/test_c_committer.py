@@ -20,7 +20,7 @@ from sparkapp.model.errors import (
     KafkaUnreachable,
 )
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.committer import KafkaCommitter, MarkedOffsets
 from tests.support.clock import FakeClock
 from tests.support.fakes.group_evidence import FakeEvidence
 from tests.support.fakes.transaction_client import FakeTransactionClient
@@ -59,11 +59,10 @@ def marked(offset, checkpoint=1):
     return GroupOffset(offset, offset_mark(JOB_UID, 1, checkpoint))
 
 
-def committer(coordinator, evidence=None, **options):
+def committer(coordinator, offsets=None, *, before=lambda: None, **options):
     time = FakeClock()
-    return KafkaCommitter(
-        coordinator, evidence, job_uid=JOB_UID, clock=time, sleep=time.sleep, timeout=5, **options
-    ), time
+    evidence = None if offsets is None else MarkedOffsets(offsets=offsets, job_uid=JOB_UID, before=before)
+    return KafkaCommitter(coordinator, evidence, clock=time, sleep=time.sleep, timeout=5, **options), time
 
 
 def outcomes(settled):
@@ -158,7 +157,7 @@ def test_C03_the_evidence_is_read_once_for_all_and_after_the_room_was_cleared():
     coordinator = answering(
         p_0=[EndTxnAnswer.PRODUCER_FENCED], p_1=[EndTxnAnswer.NONE], p_2=[EndTxnAnswer.INVALID_TXN_STATE]
     )
-    subject, _ = committer(coordinator, evidence, before_evidence=lambda: order.append(len(evidence.asked)))
+    subject, _ = committer(coordinator, evidence, before=lambda: order.append(len(evidence.asked)))
     settled = subject.commit([committable(0), committable(1), committable(2, ranges=(OTHER,))])
     assert outcomes(settled) == [CommitOutcome.COMMITTED, CommitOutcome.COMMITTED, CommitOutcome.LOST]
     assert evidence.asked == [[SPLIT.partition, OTHER.partition]]
@@ -201,7 +200,7 @@ def test_C03_offsets_of_a_later_transaction_outweigh_a_reported_abort():
         FakeEvidence({SPLIT.partition: marked(20, 2)}),
         describer=coordinator,
         restored=True,
-        before_evidence=lambda: order.extend(coordinator.calls),
+        before=lambda: order.extend(coordinator.calls),
     )
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is CommitOutcome.COMMITTED
@@ -212,7 +211,7 @@ def test_A1_the_commit_that_the_coordinator_reports_outweighs_offsets_that_deny_
     """They are not even asked, nor is anything aborted for them."""
     coordinator = answering({"p-0": description(TransactionState.COMPLETE_COMMIT)}, p_0=[EndTxnAnswer.PRODUCER_FENCED])
     evidence = FakeEvidence({SPLIT.partition: marked(10, 0)})
-    subject, _ = committer(coordinator, evidence, describer=coordinator, restored=True, before_evidence=pytest.fail)
+    subject, _ = committer(coordinator, evidence, describer=coordinator, restored=True, before=pytest.fail)
     (settled,) = subject.commit([committable(start_time_ms=1000)])
     assert settled.outcome is CommitOutcome.COMMITTED
     assert evidence.asked == []

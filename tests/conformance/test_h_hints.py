@@ -7,6 +7,7 @@ import json
 import pytest
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.store import CheckpointStore
@@ -61,9 +62,8 @@ def attempt(
         cluster_id="", marks=NoMarks(),
     )  # fmt: skip
     coordinator = CheckpointCoordinator(
-        job, store=store, document=found.document, version=found.version, pre_commits=sink,
-        commits=CheckpointCommits(sink, ClosedEnds()),
-        group_offsets=None, now=lambda: "",
+        job, writer=DocumentWriter(store, found.document, found.version),
+        commits=CheckpointCommits(sink, sink, ClosedEnds()), group_offsets=None, now=lambda: "",
     )  # fmt: skip
     coordinator.begin(())
     return coordinator

@@ -17,7 +17,7 @@ from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, EndTxnAnswer
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.committer import KafkaCommitter
+from sparkapp.sink.committer import KafkaCommitter, MarkedOffsets
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from tests.support.jobs.sink_harness import JOB_UID, mark_starts
 from tests.support.kafka.end_txn import end_txn
@@ -247,7 +247,8 @@ def test_P11_a_transaction_older_than_its_timeout_is_reported_as_lost(make_topic
     triple = (f"{topic_scope.prefix}-0", entry.producer_id, entry.producer_epoch)
     each = committable(triple, attempt=1, ranges=(split,) if proven else ())
     evidence = GroupOffsetsEvidence({"bootstrap.servers": topic_scope.bootstrap}, group_id=topic_scope.prefix)
-    (settled,) = KafkaCommitter(topic_scope.client, evidence, job_uid=JOB_UID).commit([each])
+    marked = MarkedOffsets(offsets=evidence, job_uid=JOB_UID)
+    (settled,) = KafkaCommitter(topic_scope.client, marked).commit([each])
     assert settled.outcome is (CommitOutcome.LOST if proven else CommitOutcome.UNCERTAIN)
     assert settled.answer is EndTxnAnswer.PRODUCER_FENCED
     assert topic_scope.records() == []

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
@@ -289,7 +290,7 @@ class LocalPaceStory(RuleBasedStateMachine):
             for partition, offset in found.items():
                 del self.brokers.visible[partition][offset:]
         coordinator = LocalCoordinator(
-            job, store=self.store, document=recovery.document, version=recovery.version, evidence=self.brokers,
+            job, writer=DocumentWriter(self.store, recovery.document, recovery.version), evidence=self.brokers,
             now=lambda: NOW,
         )  # fmt: skip
         offsets = {partition: found.get(partition, 0) for partition in PARTITIONS}

@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_after
 from sparkapp.checkpoint.recovery.local_starts import starts_of
-from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence
-from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument, LocalPart
 from sparkapp.model.checkpoint.naming import local_id
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
-from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, InvalidArgument
+from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.log_scope import sink_topics
@@ -51,45 +50,33 @@ class LocalCoordinator:
     and :meth:`record` in each interval. For an instance that is replaced: :meth:`grant_again` when the new instance has
     opened its producer, then place, :meth:`placed` and read.
 
-    Thread-safe: one write at a time. After a write without an answer the next write finds out what became of it. So the
-    engine may continue after :class:`CheckpointStoreUnavailable`, and call again later.
+    Thread-safe: one write at a time. The engine may continue after :class:`CheckpointStoreUnavailable`, and call again
+    later.
 
-    :param document: the recovered document. :param version: the store's version of it.
+    :param writer: of the recovered document.
     :param evidence: the stable offsets of the job's group, read behind a write.
     :param now: gives RFC 3339 times.
+    :ivar job: its parallelism is that of the attempt: a rescale is another attempt's.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        *,
-        store: CheckpointStore,
-        document: CheckpointDocument,
-        version: str,
-        evidence: Evidence,
-        now: Callable[[], str],
-    ) -> None:
-        self._job = job
-        self._store = store
-        self._document = document
-        self._version = version
+    def __init__(self, job: Job, *, writer: DocumentWriter, evidence: Evidence, now: Callable[[], str]) -> None:
+        self.job = job
+        self._writer = writer
         self._evidence = evidence
         self._now = now
         self._recorded = LocalTotals()
         self.reusable = ReusableProducers()  # the sweep asks for them; a local producer is never an orphan's
-        self._unanswered: set[str] = set()
-        """Texts of writes that had no answer; one of them may be the document, now or soon."""
         self._lock = threading.Lock()
 
     @property
     def document(self) -> CheckpointDocument:
         """The last document written."""
-        return self._document
+        return self._writer.document
 
     @property
     def committed_id(self) -> int:
         """The newest recorded checkpoint."""
-        return self._document.checkpoint_id
+        return self.document.checkpoint_id
 
     @property
     def mark(self) -> str:
@@ -97,15 +84,15 @@ class LocalCoordinator:
 
         The text names a checkpoint that is written. So recovery never takes the document for an older document.
         """
-        return offset_mark(self._job.uid, self._job.attempt, self._document.checkpoint_id)
+        return offset_mark(self.job.uid, self.job.attempt, self.document.checkpoint_id)
 
     def id_of(self, subtask: int) -> str:
         """The transactional id of a subtask's instances, one after the other."""
-        return local_id(self._job.spec.sink.transactional_id_prefix, subtask)
+        return local_id(self.job.spec.sink.transactional_id_prefix, subtask)
 
     def ids_in_use(self) -> list[str]:
         """All ids of the attempt's subtasks; called by the orphan sweep, from its thread."""
-        return [self.id_of(subtask) for subtask in range(self._job.spec.parallelism)]
+        return [self.id_of(subtask) for subtask in range(self.job.spec.parallelism)]
 
     def grant(
         self,
@@ -123,14 +110,14 @@ class LocalCoordinator:
         :param stops: stopping offset of each partition of a bounded job. :param topic_ids: of the splits' topics.
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
-        spec = self._job.spec
+        spec = self.job.spec
         with self._lock:
-            self._write(
+            self._writer.write(
                 replace(
-                    self._document, local=LocalPart(era=self._job.attempt), splits=splits, aligned=True,
-                    checkpoint_id=self._document.checkpoint_id + 1, committables=(),
+                    self.document, local=LocalPart(era=self.job.attempt), splits=splits, aligned=True,
+                    checkpoint_id=self.document.checkpoint_id + 1, committables=(),
                     parallelism=spec.parallelism, created_at=self._now(), evidence_group=spec.source.group_id,
-                    slots=self._document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
+                    slots=self.document.slots.with_attempt(parallelism=spec.parallelism, pool_size=1),
                     transactional=False, engine="", engine_has_state=False, drained=False, finished=False,
                     stops=dict(stops or {}), stopping=spec.source.stopping.fingerprint,
                     topic_ids=dict(topic_ids or {}), sink_topics=sink_topics(spec),
@@ -151,13 +138,13 @@ class LocalCoordinator:
         :raises KafkaAccessError: the group cannot be read. :raises CheckpointError: as :meth:`grant`.
         """
         with self._lock:
-            document, local = self._document, self._granted()
+            document, local = self.document, self._granted()
             known = sorted(document.offsets.keys() & set(partitions))
             committed = self._evidence.committed(known)
             # Before the offsets are judged: they may be those of a successor.
-            self._write(replace(document, created_at=self._now()))
+            self._writer.write(replace(document, created_at=self._now()))
             there = existing(known)
-            starts = starts_of(document, local, {each: committed.get(each) for each in there}, self._job)
+            starts = starts_of(document, local, {each: committed.get(each) for each in there}, self.job)
             return {partition: starts[partition] for partition in known if partition in there}
 
     def placed(self, starts: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> None:
@@ -169,7 +156,7 @@ class LocalCoordinator:
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
         with self._lock:
-            document, local = self._document, self._granted()
+            document, local = self.document, self._granted()
             if starts.keys() <= local.placed:
                 return
             new = (
@@ -179,7 +166,7 @@ class LocalCoordinator:
             )
             topics = {partition.topic for partition in starts}
             ids = {topic: topic_id for topic, topic_id in (topic_ids or {}).items() if topic in topics}
-            self._write(
+            self._writer.write(
                 replace(
                     document, local=replace(local, placed=local.placed | starts.keys()), created_at=self._now(),
                     splits=tuple(sorted((*document.splits, *new))), topic_ids={**document.topic_ids, **ids},
@@ -195,11 +182,11 @@ class LocalCoordinator:
         :raises CheckpointConflict: superseded. :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
         with self._lock:
-            document, local = self._document, self._granted()
+            document, local = self.document, self._granted()
             splits = tuple(split for split in document.splits if split.partition not in partitions)
             topics = {split.partition.topic for split in splits}
             number = document.checkpoint_id + 1
-            self._write(
+            self._writer.write(
                 replace(
                     document, checkpoint_id=number, splits=splits,
                     local=replace(local, placed=local.placed.difference(partitions), forgot_at=number),
@@ -223,7 +210,7 @@ class LocalCoordinator:
         :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes these offsets.
         """
         with self._lock:
-            document, local, before = self._document, self._granted(), self._recorded
+            document, local, before = self.document, self._granted(), self._recorded
             splits = tuple(
                 KafkaPartitionSplit(split.partition, split.stop, max(split.stop, offsets.get(split.partition, 0)))
                 if split.partition in local.placed
@@ -242,15 +229,15 @@ class LocalCoordinator:
                 records_dead_lettered=totals.dead_lettered - before.dead_lettered,
             )  # fmt: skip
             following = document_after(
-                document, checkpoint, self._job, hint=document.hint, slots=document.slots,
+                document, checkpoint, self.job, hint=document.hint, slots=document.slots,
                 mode=OffsetCommitMode.IN_TRANSACTION, now=self._now(),
             )  # fmt: skip
             counters = following.counters.plus(committed=totals.transactions - before.transactions)
             started = time.monotonic()
-            size = self._write(replace(following, local=local, counters=counters))
+            size = self._writer.write(replace(following, local=local, counters=counters))
             self._recorded = totals
             millis = round((time.monotonic() - started) * 1000)
-            return Completed(document=self._document, bytes=size, write_millis=millis, commit_millis=0)
+            return Completed(document=self.document, bytes=size, write_millis=millis, commit_millis=0)
 
     def drained(self, *, finished: bool = False) -> None:
         """Marks the last record as an orderly stop; called when all that was committed is recorded, and all have ended.
@@ -259,40 +246,15 @@ class LocalCoordinator:
         :raises CheckpointError: as :meth:`grant`.
         """
         with self._lock:
-            local = self._document.local
-            if local is not None and local.era == self._job.attempt:
+            local = self.document.local
+            if local is not None and local.era == self.job.attempt:
                 local = replace(local, ended=True)
-            ended = replace(self._document, local=local, drained=True, finished=finished, created_at=self._now())
-            self._write(replace(ended, sink_topics=frozenset()))
+            ended = replace(self.document, local=local, drained=True, finished=finished, created_at=self._now())
+            self._writer.write(replace(ended, sink_topics=frozenset()))
 
     def _granted(self) -> LocalPart:
-        local = self._document.local
-        if local is None or local.era != self._job.attempt:
+        local = self.document.local
+        if local is None or local.era != self.job.attempt:
             msg = "no instance has been granted"
             raise InvalidArgument(msg)
         return local
-
-    def _write(self, document: CheckpointDocument) -> int:
-        """Replaces the document, also where a write of this attempt that had no answer has replaced it.
-
-        A successor's document is never replaced: it is none of those texts.
-        """
-        text = encode(document)
-        try:
-            self._version = self._written(text)
-        except CheckpointStoreUnavailable:
-            self._unanswered.add(text)
-            raise
-        # The version has changed: a write that is still under way is refused.
-        self._unanswered.clear()
-        self._document = document
-        return len(text.encode())
-
-    def _written(self, text: str) -> str:
-        try:
-            return self._store.write(text, expected=self._version)
-        except CheckpointConflict:
-            found = self._store.read()
-            if found.text not in self._unanswered:
-                raise
-            return self._store.write(text, expected=found.version)

@@ -23,7 +23,7 @@ from sparkapp.model.errors import (
     CommitOutcomeUnknown,
 )
 from sparkapp.model.job.spec import Job
-from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.committer import KafkaCommitter, MarkedOffsets, Settled
 from sparkapp.sink.ending.hanging import HangingAtStart, find_hanging
 from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.ending.log_scope import log_scope
@@ -103,18 +103,13 @@ class KafkaTransactionControl:
             return ()
         evidence = None
         if document.evidence_group:
-            evidence = GroupOffsetsEvidence(
+            offsets = GroupOffsetsEvidence(
                 self._config, group_id=document.evidence_group, confirm_as=offsets_id(document.prefix)
             )
-        # The evidence would wait for a lingering transaction with offsets of the same partitions.
-        committer = KafkaCommitter(
-            self._client,
-            evidence,
-            describer=self._client,
-            restored=True,
-            job_uid=self._job.uid,
-            before_evidence=partial(self._abort_early, document),
-        )
+            # It would wait for a lingering transaction with offsets of the same partitions.
+            before = partial(self._abort_early, document)
+            evidence = MarkedOffsets(offsets=offsets, job_uid=self._job.uid, before=before)
+        committer = KafkaCommitter(self._client, evidence, describer=self._client, restored=True)
         return committer.commit(document.committables, whole=not document.aligned)
 
     def _abort_early(self, document: CheckpointDocument) -> None:

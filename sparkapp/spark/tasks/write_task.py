@@ -165,7 +165,6 @@ def writer_for(job: Job, order: WriteOrder) -> KafkaWriter:
         job.spec.sink,
         pool=producers_for(job),
         subtask=order.subtask,
-        parallelism=max(job.spec.parallelism, order.subtask + 1),  # a rescale in place may have added the subtask
         next_free=order.next_free,
         router=router_for(job, start=order.subtask + order.checkpoint_id),
     )

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.group_progress import GroupOffsets
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
@@ -132,10 +133,11 @@ def recovery_of(job: Job, parts: Parts) -> Recovery:
 
 def local_coordinator(job: Job, parts: Parts, recovery: Recovery) -> LocalCoordinator:
     """The coordinator of the local pace."""
-    return LocalCoordinator(
-        job, store=parts.store, document=recovery.document, version=recovery.version, evidence=parts.evidence,
-        now=parts.now,
-    )  # fmt: skip
+    return LocalCoordinator(job, writer=_writer(parts, recovery), evidence=parts.evidence, now=parts.now)
+
+
+def _writer(parts: Parts, recovery: Recovery) -> DocumentWriter:
+    return DocumentWriter(parts.store, recovery.document, recovery.version)
 
 
 def _coordinator(
@@ -147,11 +149,12 @@ def _coordinator(
     group_offsets: GroupOffsets,
     stack: ExitStack,
 ) -> CheckpointCoordinator:
-    commits = CheckpointCommits(KafkaCommitter(parts.client, None, describer=parts.client), parts.ends)
+    commits = CheckpointCommits(
+        PreCommitCheck(parts.client), KafkaCommitter(parts.client, None, describer=parts.client), parts.ends
+    )
     stack.callback(commits.close)
     coordinator = CheckpointCoordinator(
-        job, store=parts.store, document=recovery.document, version=recovery.version,
-        pre_commits=PreCommitCheck(parts.client), commits=commits, group_offsets=group_offsets, now=parts.now,
+        job, writer=_writer(parts, recovery), commits=commits, group_offsets=group_offsets, now=parts.now,
         hook=parts.hook,
     )  # fmt: skip
     coordinator.begin(enumerator.unplanned(), enumerator.stops, enumerator.topic_ids)

@@ -96,7 +96,7 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
             open_producer=open_producer, client=attempt.transactions, config=producer_config(job, shared),
             scope=log_scope(spec),
         )  # fmt: skip
-        writer = writer_of(spec.sink, pool=pool, subtask=0, parallelism=1, next_free=attempt.coordinator.next_free)
+        writer = writer_of(spec.sink, pool=pool, subtask=0, next_free=attempt.coordinator.next_free)
         writer.begin(1)
         for batch in batches:
             writer.write(batch.select(["key", "value"]))

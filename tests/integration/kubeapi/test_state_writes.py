@@ -16,6 +16,7 @@ import pytest
 from kafkasparkjob_operator.resources.access import role, role_binding
 from kafkasparkjob_operator.resources.references import References
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import encode
@@ -315,8 +316,8 @@ def test_write_too_large(state_fixture: StateFixture, proxy: ApiProxy, behind: A
     store = state_fixture.store(behind)
     found = store.read()
     coordinator = CheckpointCoordinator(
-        job(state_fixture.uid, attempt=4), store=store, document=document(state_fixture.uid), version=found.version,
-        pre_commits=None, commits=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
+        job(state_fixture.uid, attempt=4), commits=None, group_offsets=None, now=lambda: NOW,  # type: ignore[arg-type]
+        writer=DocumentWriter(store, document(state_fixture.uid), found.version),
     )  # fmt: skip
     splits = tuple(KafkaPartitionSplit(TopicPartition("t" * 200, number), 0, 1 << 40) for number in range(40_000))
     before = state_fixture.body()

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
 from sparkapp.checkpoint.recovery.recovery import Recovery
@@ -86,10 +87,10 @@ class CommittingJob:
             job_uid="uid", attempt=1, checkpoint_id=0, created_at=_NOW, parallelism=1, prefix=self.prefix
         )
         self.coordinator = CheckpointCoordinator(
-            self.job, store=store, document=document, version="0",
-            pre_commits=PreCommitCheck(self.transactions),
+            self.job, writer=DocumentWriter(store, document, "0"),
             commits=CheckpointCommits(
-                KafkaCommitter(self.transactions, None), ProvenEnds(self.transactions, log_scope(self.job.spec))
+                PreCommitCheck(self.transactions), KafkaCommitter(self.transactions, None),
+                ProvenEnds(self.transactions, log_scope(self.job.spec)),
             ),
             group_offsets=self.group_offsets, now=lambda: _NOW,
         )  # fmt: skip

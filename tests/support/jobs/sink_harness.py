@@ -7,7 +7,7 @@ a crash: its producers stay alive as zombies until the test ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
@@ -34,7 +35,7 @@ from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.committer import KafkaCommitter, Settled
+from sparkapp.sink.committer import KafkaCommitter, MarkedOffsets, Settled
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.lingering import abort_lingering
 from sparkapp.sink.ending.log_scope import log_scope
@@ -142,10 +143,13 @@ class Harness:
         self.reusable = ReusableProducers()
         self._placed: set[TopicPartition] = set()
 
-    def committer(self, **options: object) -> KafkaCommitter:
+    def committer(self, *, before: Callable[[], None] = lambda: None, **options: object) -> KafkaCommitter:
         """A committer of the driver's kind; the evidence asks the harness's group."""
-        evidence = GroupOffsetsEvidence(self._shared, group_id=self.group_id, timeout=10) if self.group_id else None
-        return KafkaCommitter(self.client, evidence, job_uid=JOB_UID, timeout=self.timeout, **options)  # type: ignore[arg-type]
+        evidence = None
+        if self.group_id:
+            offsets = GroupOffsetsEvidence(self._shared, group_id=self.group_id, timeout=10)
+            evidence = MarkedOffsets(offsets=offsets, job_uid=JOB_UID, before=before)
+        return KafkaCommitter(self.client, evidence, timeout=self.timeout, **options)  # type: ignore[arg-type]
 
     def open(self, state: State | None = None) -> Harness:
         """Starts the attempt: settles what the state names, aborts what lingers (subtask 0 does so for the job)."""
@@ -153,16 +157,13 @@ class Harness:
         self.restored_hint = restored.hint or FIRST_HINT
         self._coordinator = self._coordinate(restored)
         if self.subtask == 0:
-            recovering = self.committer(
-                describer=self.client, restored=True, before_evidence=lambda: self._abort(restored)
-            )
+            recovering = self.committer(describer=self.client, restored=True, before=lambda: self._abort(restored))
             self.settled = recovering.commit(restored.pending)
             self._abort(restored)
         self.writer = writer_of(
             self.sink,
             pool=self.pool,
             subtask=self.subtask,
-            parallelism=self.parallelism,
             next_free=self._coordinator.next_free,
             router=self.router,
             timeout=self.timeout,
@@ -245,8 +246,10 @@ class Harness:
             prefix=self.prefix, hint=self.restored_hint, slots=restored.slots,
         )  # fmt: skip
         coordinator = CheckpointCoordinator(
-            self.job, store=MemoryStore(), document=document, version="0", pre_commits=PreCommitCheck(self.client),
-            commits=CheckpointCommits(self.committer(), ProvenEnds(self.client, log_scope(self.job.spec))),
+            self.job, writer=DocumentWriter(MemoryStore(), document, "0"),
+            commits=CheckpointCommits(
+                PreCommitCheck(self.client), self.committer(), ProvenEnds(self.client, log_scope(self.job.spec))
+            ),
             group_offsets=None, now=lambda: "",
         )  # fmt: skip
         coordinator.begin(())

@@ -498,8 +498,8 @@ class AttemptRun:
         spec = self.job.spec
         process = self._workers[worker]
         writer = writer_of(
-            spec.sink, pool=process.pool, subtask=subtask, parallelism=spec.parallelism,
-            next_free=self._coordinator.next_free, timeout=self.patience, router=self._router(),
+            spec.sink, pool=process.pool, subtask=subtask, next_free=self._coordinator.next_free,
+            timeout=self.patience, router=self._router(),
         )  # fmt: skip
         writer.notify_committed(self._coordinator.settled_id)
         writer.begin(checkpoint_id)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.codec import decode, encode
@@ -71,8 +72,8 @@ def coordinator(
     asked = transactions or FakeTransactions()
     return CheckpointCoordinator(
         Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=spec),
-        store=store or MemoryStore(encode(document)), document=document, version="0",
-        pre_commits=asked, commits=CheckpointCommits(asked, ClosedEnds()), group_offsets=group, now=lambda: "",
+        writer=DocumentWriter(store or MemoryStore(encode(document)), document, "0"),
+        commits=CheckpointCommits(asked, asked, ClosedEnds()), group_offsets=group, now=lambda: "",
         clock=asked.clock,
     )  # fmt: skip
 

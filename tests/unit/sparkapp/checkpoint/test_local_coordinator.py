@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator, LocalTotals
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark, mark_of, offset_mark
@@ -45,9 +46,8 @@ class Rig:
     def __init__(self, claim: CheckpointDocument = CLAIM) -> None:
         self.store, self.group, self.ticks = LossyStore(), FakeEvidence(), 0
         version = self.store.write(encode(claim), expected="0")
-        self.coordinator = LocalCoordinator(
-            JOB, store=self.store, document=claim, version=version, evidence=self.group, now=self.now
-        )
+        writer = DocumentWriter(self.store, claim, version)
+        self.coordinator = LocalCoordinator(JOB, writer=writer, evidence=self.group, now=self.now)
 
     def now(self) -> str:
         self.ticks += 1

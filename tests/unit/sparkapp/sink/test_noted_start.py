@@ -52,7 +52,7 @@ class Rig:
         client: Any = coordinator
         opened: Any = coordinator.open_producer
         self.pool = ProducerPool(open_producer=opened, client=client, config={}, scope=NO_TOPICS)
-        self.writer: KafkaWriter = writer_of(SINK, pool=self.pool, subtask=0, parallelism=1, next_free=0)
+        self.writer: KafkaWriter = writer_of(SINK, pool=self.pool, subtask=0, next_free=0)
 
     def begin(self, checkpoint_id: int) -> None:
         self.writer.notify_committed(checkpoint_id - 1)

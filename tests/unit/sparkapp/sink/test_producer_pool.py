@@ -180,7 +180,7 @@ def test_a_producer_that_could_not_be_opened_ahead_is_opened_again_by_its_task(p
 def test_a_producer_is_opened_ahead_only_where_no_document_names_its_id(pool, coordinator, settled, is_opened):
     """Checkpoint 2 used the id before 5, and a document may name it until 3 is committed."""
     sink = Sink(topic="t", transactional_id_prefix="p", producers_pool_size=3)
-    writer = writer_of(sink, pool=pool, subtask=0, parallelism=1, next_free=0)
+    writer = writer_of(sink, pool=pool, subtask=0, next_free=0)
     writer.notify_committed(settled)
     writer.prepare_next(5)
     assert (pool._preparing is not None and pool._preparing.transactional_id == "p-2") is is_opened
@@ -267,7 +267,7 @@ def test_the_next_task_does_not_wait_for_what_is_stuck_in_a_question(pool, coord
 
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_task_without_a_record_gives_up_before_it_is_reported(pool, coordinator, monkeypatch, records):
-    writer = writer_of(Sink(topic="out", transactional_id_prefix="p"), pool=pool, subtask=0, parallelism=1, next_free=0)
+    writer = writer_of(Sink(topic="out", transactional_id_prefix="p"), pool=pool, subtask=0, next_free=0)
     given_up = []
     monkeypatch.setattr(pool, "give_up", lambda: given_up.append(True))
     writer.begin(1)

@@ -64,9 +64,7 @@ class Task:
 
     def write(self, checkpoint_id: int, value: int, *, fails: bool = False) -> None:
         router: Any = Router(fails=fails)
-        writer: KafkaWriter = writer_of(
-            self._sink, pool=self.pool, subtask=0, parallelism=1, next_free=0, router=router
-        )
+        writer: KafkaWriter = writer_of(self._sink, pool=self.pool, subtask=0, next_free=0, router=router)
         writer.begin(checkpoint_id)
         writer.write(pa.RecordBatch.from_pydict({"value": [value]}))
         writer.pre_commit((), group_id=None)
