@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.record_tally import tallies
 from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
-from sparkapp.spark.engine.interface import Engine
+from sparkapp.spark.engine.interface import Engine, EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.frames.transform import import_function
@@ -51,6 +52,7 @@ from sparkapp.spark.reporting.dropped_records import DroppedRecords
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
+from sparkapp.spark.state.query_log import QueryLog, restored_engine
 from sparkapp.spark.tasks.client_totals import summed
 
 LOG = logging.getLogger(__name__)
@@ -59,12 +61,29 @@ _EXECUTORS_SECONDS = 30.0
 """Longest wait for the first executor before the attempt reports Running. The operator reports missing pods."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttemptContext:
+    """What an attempt has from its driver.
+
+    :param job: with the parallelism that the attempt begins with.
+    :param draining: set when a stop is asked for.
+    :param watchdog: ends the attempt if it makes no progress.
+    :param stack: closes clients and threads at the attempt's end.
+    """
+
+    job: Job
+    environment: DriverEnvironment
+    reporter: Reporter
+    progress: Progress
+    draining: threading.Event
+    watchdog: Watchdog
+    stack: ExitStack
+
+
 @dataclass(kw_only=True, eq=False)
 class Attempt:
     """Made by :class:`sparkapp.spark.wiring.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
 
-    :param draining: set by the driver when a stop is asked for.
-    :param watchdog: ends the attempt if it makes no progress.
     :param session: the Spark session that comes up.
     :param folder: of Spark's query log.
     :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
@@ -73,10 +92,7 @@ class Attempt:
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
     """
 
-    job: Job
-    environment: DriverEnvironment
-    draining: threading.Event
-    watchdog: Watchdog
+    context: AttemptContext
     session: Future[Spark]
     folder: Path
     claim: Claim
@@ -86,8 +102,6 @@ class Attempt:
     coordinator: CheckpointCoordinator | LocalCoordinator
     group_offsets: OffsetCommitter | GroupMembership
     retainer: CheckpointRetainer | None
-    reporter: Reporter
-    progress: Progress
     announcements: Announcements
     _engine: Engine | None = field(default=None, init=False)
     _logged_at: float = field(default=0.0, init=False)
@@ -95,6 +109,11 @@ class Attempt:
 
     def __post_init__(self) -> None:
         self._dropped = DroppedRecords(self.job.spec.record_errors)
+
+    @property
+    def job(self) -> Job:
+        """With the parallelism of the next checkpoint."""
+        return self.coordinator.job
 
     @property
     def finished(self) -> bool:
@@ -113,9 +132,9 @@ class Attempt:
         """
         import_pandas(self.job.spec)
         engine = self._made_engine()
-        self.progress.client_totals = lambda: summed(engine.clients)
-        self.progress.watermarks = lambda: engine.watermarks
-        if self.draining.is_set():
+        self.context.progress.client_totals = lambda: summed(engine.clients)
+        self.context.progress.watermarks = lambda: engine.watermarks
+        if self.context.draining.is_set():
             return
         self._run_engine(engine)
         self._end(engine)
@@ -123,53 +142,56 @@ class Attempt:
     def _made_engine(self) -> Engine:
         chosen, _ = chosen_engine(self.job.spec)
         # From now on the JVM is called, which may be frozen.
-        self.watchdog.enter("the start of Spark", START_SECONDS)
+        self.context.watchdog.enter("the start of Spark", START_SECONDS)
         spark = self.session.result()
-        self.watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        self.context.watchdog.enter("the import of the transform's module", CODE_SECONDS)
         function = import_function(self.job.spec.transform)
         if chosen is Chosen.CONTINUOUS:
+            parts = EngineParts(
+                spark=spark, enumerator=self.enumerator, coordinator=self.coordinator, completed=self._completed
+            )
             return ContinuousEngine(
-                self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
-                completed=self._completed, fence=self.control.fence, announcements=self.announcements,
-                scale=self.environment.scale or _never_asked, report=self.reporter.update,
+                parts, fence=self.control.fence, announcements=self.announcements,
+                scale=self.context.environment.scale or _never_asked, report=self.context.reporter.update,
             )  # fmt: skip
-        assert isinstance(self.coordinator, CheckpointCoordinator), "a rule of the job"
+        coordinator, stateful_allowed = self.coordinator, self.context.environment.stateful_allowed
+        assert isinstance(coordinator, CheckpointCoordinator), "a rule of the job"
+        log = QueryLog(self.folder, stateful_allowed, restored_engine(coordinator.document))
         return MicroBatchEngine(
-            self.job, spark=spark, enumerator=self.enumerator, coordinator=self.coordinator,
-            function=function, folder=self.folder, stateful_allowed=self.environment.stateful_allowed,
-            completed=self._completed,
+            EngineParts(spark=spark, enumerator=self.enumerator, coordinator=coordinator, completed=self._completed),
+            function=function, log=log,
         )  # fmt: skip
 
     def _run_engine(self, engine: Engine) -> None:
-        self.watchdog.enter("the start of the engine and its transform", CODE_SECONDS)
+        self.context.watchdog.enter("the start of the engine and its transform", CODE_SECONDS)
         engine.start()
         chosen, reason = chosen_engine(self.job.spec)
         LOG.info("the %s engine has started: %s", chosen.value, reason)
         self._engine = engine
-        if self.draining.is_set():
+        if self.context.draining.is_set():
             engine.drain()
-        self.watchdog.enter("the look for the first executor", START_SECONDS)
+        self.context.watchdog.enter("the look for the first executor", START_SECONDS)
         engine.executors.await_first(_EXECUTORS_SECONDS)
-        self.reporter.event(
+        self.context.reporter.event(
             DriverEvent.RUNNING,
             f"attempt {self.job.attempt} runs with parallelism {self.job.spec.parallelism}"
             f" after checkpoint {self.coordinator.document.checkpoint_id}; engine {chosen.value}: {reason}",
         )
-        self.reporter.update(
+        self.context.reporter.update(
             state=DriverState.RUNNING, engine=chosen.value, engine_message=reason,
             parallelism=self.job.spec.parallelism,
             rescales=chosen is Chosen.CONTINUOUS
             and not self.job.spec.has_local_pace
-            and self.environment.scale is not None,
+            and self.context.environment.scale is not None,
         )  # fmt: skip
-        self.watchdog.watch(engine.liveness, suspended=lambda: engine.executors.lacking)
+        self.context.watchdog.watch(engine.liveness, suspended=lambda: engine.executors.lacking)
         try:
             try:
                 engine.await_end()
             finally:
-                self.watchdog.enter("the end of the attempt", CODE_SECONDS)
+                self.context.watchdog.enter("the end of the attempt", CODE_SECONDS)
         except Exception as error:
-            if self.draining.is_set() or _is_last(error):
+            if self.context.draining.is_set() or _is_last(error):
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
             if isinstance(error, RecordRefused):
                 raise with_source(error, partial(open_consumer, self.consumer)) from error
@@ -189,20 +211,19 @@ class Attempt:
         document = self.coordinator.document
         if self.retainer is not None:
             self.retainer.offer(document)
-        checkpoint_id = self.progress.snapshot.checkpoint_id
+        checkpoint_id = self.context.progress.snapshot.checkpoint_id
         if engine.finished:
-            self.reporter.event(DriverEvent.FINISHED, f"read to its end; checkpoint {checkpoint_id} is the last")
+            reason, message = DriverEvent.FINISHED, f"read to its end; checkpoint {checkpoint_id} is the last"
         else:
-            self.reporter.event(
-                DriverEvent.DRAINED, f"stopped after checkpoint {checkpoint_id}, no transaction is open"
-            )
+            reason, message = DriverEvent.DRAINED, f"stopped after checkpoint {checkpoint_id}, no transaction is open"
+        self.context.reporter.event(reason, message)
 
     def _completed(self, completed: Completed, seconds: float) -> None:
         """
         :param seconds: since the start of the checkpoint's tasks.
         """
         document = completed.document
-        self.environment.on_completed(completed)
+        self.context.environment.on_completed(completed)
         LOG.log(
             self._log_level(),
             "checkpoint %d: %d offsets in, %d transactions, %.0f ms (write %d ms, commit %d ms)",
@@ -210,13 +231,13 @@ class Attempt:
             seconds * 1000, completed.write_millis, completed.commit_millis,
         )  # fmt: skip
         late_rows = self._engine.late_rows if self._engine is not None else 0
-        self.progress.completed(completed, seconds, late_rows=late_rows)
+        self.context.progress.completed(completed, seconds, late_rows=late_rows)
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)
         if self._engine is not None and judges_records(self.job.spec):
             finding = self._dropped.judge(tallies(self._engine.clients))
-            self.reporter.update(records_judged=self._dropped.judged, records_dropped=finding)
+            self.context.reporter.update(records_judged=self._dropped.judged, records_dropped=finding)
             self.announcements.records_dropped(finding)
 
     def _log_level(self) -> int:

@@ -10,11 +10,10 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.errors import ExecutorsFailed, StreamStalled
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
-from sparkapp.spark.attempt import Attempt, import_pandas
+from sparkapp.spark.attempt import Attempt, AttemptContext, import_pandas
 from sparkapp.spark.failures import cause_of
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -35,7 +34,6 @@ class Driver:
     def __init__(self, job: Job, environment: DriverEnvironment) -> None:
         self._job = job
         self._environment = environment
-        self._claim = Claim(environment.store, job_uid=job.uid, attempt=job.attempt)
         self._draining = threading.Event()
         self._watchdog = Watchdog(stalled=self._stalled)
         self._credentials_changed = False
@@ -103,10 +101,11 @@ class Driver:
         :param session: of a standby that is activated; else None.
         """
         self._progress = Progress(reporter.update)
-        wiring = Wiring(
-            self._job, self._environment, claim=self._claim, reporter=reporter, progress=self._progress,
-            draining=self._draining, rotate=self._rotate, watchdog=self._watchdog, stack=stack,
+        context = AttemptContext(
+            job=self._job, environment=self._environment, reporter=reporter, progress=self._progress,
+            draining=self._draining, watchdog=self._watchdog, stack=stack,
         )  # fmt: skip
+        wiring = Wiring(context, rotate=self._rotate)
         self._attempt = wiring.build(lambda: session if session is not None else self._session(stack))
         self._attempt.run()
 

@@ -1,14 +1,41 @@
-"""What an attempt asks of its engine."""
+"""What an attempt gives its engine, and asks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
+from sparkapp.checkpoint.pre_committed import Completed
+from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.spec import Job
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.executors import ExecutorPresence
+from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.liveness import StreamLiveness
+
+Coordinator_co = TypeVar("Coordinator_co", bound=CheckpointCoordinator | LocalCoordinator, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineParts(Generic[Coordinator_co]):
+    """What every engine works with.
+
+    :param completed: called with each completed checkpoint and its seconds, which each engine counts in its own way.
+    """
+
+    spark: Spark
+    enumerator: KafkaSourceEnumerator
+    coordinator: Coordinator_co
+    completed: Callable[[Completed, float], None]
+
+    @property
+    def job(self) -> Job:
+        """With the parallelism of the next checkpoint."""
+        return self.coordinator.job
 
 
 class Engine(Protocol):

@@ -98,6 +98,20 @@ def decode_engine(text: str) -> EngineState:
     return state
 
 
+@dataclass(frozen=True, slots=True)
+class QueryLog:
+    """The log of an attempt's query.
+
+    :param folder: rebuilt when the query starts; on a volume if the transform keeps state.
+    :param outlives_driver: whether the transform may keep state in the folder.
+    :param restored: the engine's part of the restored checkpoint.
+    """
+
+    folder: Path
+    outlives_driver: bool
+    restored: EngineState
+
+
 def restored_engine(document: CheckpointDocument) -> EngineState:
     """With which the query of this attempt begins; without query state it is a new query.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from sparkapp.checkpoint.claim import Claim
@@ -23,7 +22,6 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
-from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -32,17 +30,15 @@ from sparkapp.source.group.member import KafkaGroupMember
 from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
-from sparkapp.spark.attempt import Attempt
+from sparkapp.spark.attempt import Attempt, AttemptContext
 from sparkapp.spark.frames.transform import check_code
-from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import checks
 from sparkapp.spark.preflight.durability import show_durability
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
-from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
-from sparkapp.spark.reporting.progress import Progress
-from sparkapp.spark.reporting.reporter import Reporter, now
+from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
+from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.code_errors import with_code_error
@@ -56,34 +52,13 @@ _PARTITIONS_SHOWN = 100
 class Wiring:
     """Builds one :class:`Attempt`; made by the driver.
 
-    :param draining: set when a stop is asked for.
     :param rotate: asks for a stop because the job's Secrets have new content.
-    :param watchdog: gets each step of the start.
-    :param stack: closes clients and threads at the attempt's end.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        environment: DriverEnvironment,
-        *,
-        claim: Claim,
-        reporter: Reporter,
-        progress: Progress,
-        draining: threading.Event,
-        rotate: Callable[[], None],
-        watchdog: Watchdog,
-        stack: ExitStack,
-    ) -> None:
-        self._job = job
-        self._environment = environment
-        self._claim = claim
-        self._reporter = reporter
-        self._progress = progress
-        self._draining = draining
+    def __init__(self, context: AttemptContext, *, rotate: Callable[[], None]) -> None:
+        self._context = context
+        self._claim = Claim(context.environment.store, job_uid=context.job.uid, attempt=context.job.attempt)
         self._rotate = rotate
-        self._watchdog = watchdog
-        self._stack = stack
 
     def build(self, start_session: Callable[[], Future[Spark]]) -> Attempt:
         """Checks brokers and code, starts Spark, recovers the job and connects the parts; produces no record.
@@ -91,135 +66,137 @@ class Wiring:
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
-        security = mounted_security(self._job.spec.kafka, self._environment.credentials)
+        context = self._context
+        environment, reporter, watchdog = context.environment, context.reporter, context.watchdog
+        security = mounted_security(context.job.spec.kafka, environment.credentials)
         check_usable(security)
-        config = checks.checked_consumer_config(self._job, security=security)
-        self._watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
+        config = checks.checked_consumer_config(context.job, security=security)
+        watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
-        job = self._job = checks.with_record_limits(with_reader_schemas(self._job), cluster)
+        job = checks.with_record_limits(with_reader_schemas(context.job), cluster)
+        context = self._context = replace(context, job=job)
         self._enter_import()
         check_code(job.spec.transform)
         LOG.info("checked brokers and code")
         session = start_session()
         self._serve_metrics()
-        self._reporter.update(state=DriverState.RECOVERING)
+        reporter.update(state=DriverState.RECOVERING)
         # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
         settings = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
         client, sweeping = TransactionClient(settings), TransactionClient(settings)
         for each in (client, sweeping):
-            self._stack.callback(each.close)
+            context.stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
         parts = Parts(
-            store=self._environment.store, retained=self._environment.retained, control=control, ends=control.ends(),
+            store=environment.store, retained=environment.retained, control=control, ends=control.ends(),
             client=client, cluster=cluster, config=config, evidence=group_evidence(job, config), now=now,
-            warn=self._reporter.warn,
+            warn=reporter.warn,
         )  # fmt: skip
-        announcements = Announcements(job, self._reporter)
-        self._watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
+        announcements = Announcements(job, reporter)
+        watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
         recovery = recovery_of(job, parts)
-        self._progress.recovered(recovery)
-        self._watchdog.enter("the start of the source", START_SECONDS)
+        context.progress.recovered(recovery)
+        watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
-        folder = query_folder(
-            job, self._environment.folder, recovery.document, stateful_allowed=self._environment.stateful_allowed
-        )
+        folder = query_folder(job, environment.folder, recovery.document, stateful_allowed=environment.stateful_allowed)
         group_offsets = self._group(cluster, config, security)
-        started = start(job, parts, recovery, group_offsets=group_offsets, stack=self._stack)
+        started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
         return Attempt(
-            job=job, environment=self._environment, draining=self._draining, watchdog=self._watchdog,
-            session=session, folder=folder, claim=self._claim, control=control,
-            consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
-            group_offsets=group_offsets, retainer=started.retainer, reporter=self._reporter,
-            progress=self._progress, announcements=announcements,
+            context=context, session=session, folder=folder, claim=self._claim,
+            control=control, consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
+            group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
         )  # fmt: skip
 
     def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""
-        cluster = checks.cluster_view(config)
-        self._stack.callback(cluster.close)
-        refuse_other_cluster(self._job, self._environment.store, cluster.cluster_id())
-        checks.check_rights(self._job, cluster, config)
-        show_durability(self._job, cluster, self._reporter)
+        job, cluster = self._context.job, checks.cluster_view(config)
+        self._context.stack.callback(cluster.close)
+        refuse_other_cluster(job, self._context.environment.store, cluster.cluster_id())
+        checks.check_rights(job, cluster, config)
+        show_durability(job, cluster, self._context.reporter)
         try:
-            checks.check_kafka(self._job, cluster)
+            checks.check_kafka(job, cluster)
         except TopicNotFound as error:
             self._enter_import()
-            raise with_code_error(error, self._job.spec.transform) from error
+            raise with_code_error(error, job.spec.transform) from error
         return cluster
 
     def _enter_import(self) -> None:
-        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        self._context.watchdog.enter("the import of the transform's module", CODE_SECONDS)
 
     def _serve_metrics(self) -> None:
-        port = self._job.spec.metrics_port
+        port = self._context.job.spec.metrics_port
         if not port:
             return
         from sparkapp.spark.reporting.metrics import MetricsEndpoint  # while the JVM comes up
 
         try:
-            self._stack.callback(MetricsEndpoint(self._job, self._progress, port=port).close)
+            self._context.stack.callback(MetricsEndpoint(self._context.job, self._context.progress, port=port).close)
         except OSError as error:
             # The job itself needs no metrics.
             LOG.warning("metrics cannot be served: %s", error)
             message = (
                 f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port"
             )
-            self._reporter.warn(DriverEvent.METRICS_UNAVAILABLE, message)
+            self._context.reporter.warn(DriverEvent.METRICS_UNAVAILABLE, message)
 
     def _group(
         self, cluster: KafkaClusterView, config: Mapping[str, str], security: Mapping[str, str]
     ) -> OffsetCommitter | GroupMembership:
         """The membership of a job that the group assigns partitions to; else what commits the group's offsets."""
-        if self._job.spec.source.group_membership.subscribes:
+        if self._context.job.spec.source.group_membership.subscribes:
             return self._membership(cluster, security)
-        committer = offset_committer(self._job, config, self._claim, self._progress)
-        self._stack.callback(committer.close)
+        committer = offset_committer(self._context.job, config, self._claim, self._context.progress)
+        self._context.stack.callback(committer.close)
         return committer
 
     def _membership(self, cluster: KafkaClusterView, security: Mapping[str, str]) -> GroupMembership:
-        source = self._job.spec.source
+        job = self._context.job
+        source = job.spec.source
         membership = GroupMembership(
-            cluster=cluster, callback=self._progress,
-            initializer=starting_initializer(source.startup, warn=self._reporter.warn),
-            tell=lambda reason, message, warning: self._reporter.event(reason, message, warning=warning),
-            changed=self._progress.rebalanced,
+            cluster=cluster, callback=self._context.progress,
+            initializer=starting_initializer(source.startup, warn=self._context.reporter.warn),
+            tell=lambda reason, message, warning: self._context.reporter.event(reason, message, warning=warning),
+            changed=self._context.progress.rebalanced,
         )  # fmt: skip
         member = KafkaGroupMember(
-            group_member_config(self._job, security=security), membership=membership, options=source.group_membership
+            group_member_config(job, security=security), membership=membership, options=source.group_membership
         )
-        self._stack.callback(member.close)
+        self._context.stack.callback(member.close)
         return membership
 
     def _measure_lag(self, enumerator: KafkaSourceEnumerator, document: CheckpointDocument) -> None:
         starts = [f"{partition} at {offset}" for partition, offset in sorted(enumerator.offsets.items())]
         LOG.info("reading %d partitions: %s", len(starts), ", ".join(starts[:_PARTITIONS_SHOWN]))
-        lag = LagClock(enumerator, self._progress)
-        self._progress.started(document, lambda: lag.pending)
+        lag = LagClock(enumerator, self._context.progress)
+        self._context.progress.started(document, lambda: lag.pending)
         lag.start()
-        self._stack.callback(lag.close)
+        self._context.stack.callback(lag.close)
 
     def _sweep_orphans(
         self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator | LocalCoordinator
     ) -> None:
-        if self._job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        spec = self._context.job.spec
+        if spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
-        time_used = TransactionTime(self._job.spec.sink, commit_interval_millis=self._job.spec.commit_interval_millis)
-        sweep = control.orphan_sweep(coordinator, time_used.shown_by(self._progress, self._reporter))
+        time_used = TransactionTime(spec.sink, commit_interval_millis=spec.commit_interval_millis)
+        sweep = control.orphan_sweep(coordinator, time_used.shown_by(self._context.progress, self._context.reporter))
         sweep.start()
-        self._stack.callback(sweep.close)
+        self._context.stack.callback(sweep.close)
 
     def _watch_credentials(self, current: Mapping[str, str]) -> None:
         if not current:
             return
+        job, environment = self._context.job, self._context.environment
 
         def changed() -> None:
             message = "the Secrets of spec.kafka have new content: the driver drains, and the next attempt uses it"
             LOG.info("%s", message)
-            self._reporter.event(DriverEvent.CREDENTIALS_CHANGED, message)
-            self._reporter.update(state=DriverState.DRAINING)
+            self._context.reporter.event(DriverEvent.CREDENTIALS_CHANGED, message)
+            self._context.reporter.update(state=DriverState.DRAINING)
             self._rotate()
 
         def refused(error: KafkaSparkJobError) -> None:
@@ -228,11 +205,11 @@ class Wiring:
                 f" {error.message}; {error.remedy}"
             )
             LOG.warning("%s", message)
-            self._reporter.warn(DriverEvent.CREDENTIALS_REFUSED, message)
+            self._context.reporter.warn(DriverEvent.CREDENTIALS_REFUSED, message)
 
         watch = CredentialsWatch(
-            read=lambda: mounted_security(self._job.spec.kafka, self._environment.credentials),
-            current=current, check=partial(checks.check_credentials, self._job), changed=changed, refused=refused,
+            read=lambda: mounted_security(job.spec.kafka, environment.credentials),
+            current=current, check=partial(checks.check_credentials, job), changed=changed, refused=refused,
         )  # fmt: skip
         watch.start()
-        self._stack.callback(watch.close)
+        self._context.stack.callback(watch.close)

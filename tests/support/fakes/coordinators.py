@@ -15,6 +15,7 @@ from sparkapp.model.checkpoint.naming import NO_SLOTS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointStoreUnavailable
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import FIRST_HINT
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
@@ -33,8 +34,9 @@ class FakeCoordinator:
     mode, ids = OffsetCommitMode.IN_TRANSACTION, AttemptIds(4, FIRST_HINT, NO_SLOTS)
     next_free = ids.next_free
 
-    def __init__(self, document: CheckpointDocument) -> None:
+    def __init__(self, document: CheckpointDocument, job: Job) -> None:
         self.document = document
+        self.job = job
         self.log: list[Any] = []
         self.writers: list[set[int]] = []
         self.prepared = self.committed_id = self.settled_id = document.checkpoint_id
@@ -77,6 +79,10 @@ class FakeCoordinator:
         self.renewed += 1
 
     @property
+    def group_id(self) -> str:
+        return self.job.spec.source.group_id
+
+    @property
     def pre_committed(self) -> list[PreCommitted]:
         """The checkpoints that are final."""
         return [entry for entry in self.log if isinstance(entry, PreCommitted)]
@@ -85,14 +91,15 @@ class FakeCoordinator:
 class FakeLocalCoordinator:
     """In place of :class:`sparkapp.checkpoint.recovery.local_coordinator.LocalCoordinator`.
 
-    :param document: what recovery has claimed. :param group: where the group is.
+    :param document: what recovery has claimed. :param job: of the attempt. :param group: where the group is.
     :ivar calls: name and arguments of each call that came through. :ivar unavailable: number of calls that do not.
     """
 
     mark = "uid/1/0"
 
-    def __init__(self, document: CheckpointDocument, *, group: int) -> None:
+    def __init__(self, document: CheckpointDocument, job: Job, *, group: int) -> None:
         self.document = document
+        self.job = job
         self.calls: list[tuple[Any, ...]] = []
         self.unavailable = 0
         self._group = group

@@ -188,7 +188,7 @@ class ContinuousRun(AttemptRun):
         super()._coordinate(coordinator)
         places: Any = SimpleNamespace(check=lambda: None)
         parts = PaceParts(
-            job=self.job, server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
+            server=self._server, enumerator=self._enumerator, coordinator=self._coordinator,
             completed=lambda *_: self._offer(), await_subtasks=self._require_subtasks, liveness=StreamLiveness(),
             places=lambda _: places,
         )  # fmt: skip
@@ -196,7 +196,7 @@ class ContinuousRun(AttemptRun):
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
         subtasks: Any = self._waves
         self._rescaling = Rescaling(
-            self.job.spec.parallelism, wanted=lambda: self._scale, spark=spark, server=self._server, subtasks=subtasks,
+            wanted=lambda: self._scale, spark=spark, server=self._server, subtasks=subtasks,
             pipeline=self._pipeline, places=parts.places, report=lambda **_: None,
         )  # fmt: skip
 

@@ -143,7 +143,7 @@ class LocalPaceRun(ContinuousRun):
         self.coordinator, job = coordinator, self.job
         unused: Any = None
         self._pace = LocalPace(PaceParts(
-            job=job, server=self._server, enumerator=self._enumerator, coordinator=self.coordinator,
+            server=self._server, enumerator=self._enumerator, coordinator=self.coordinator,
             completed=lambda *_: self._recorded(), await_subtasks=self._require_subtasks, liveness=StreamLiveness(),
             places=lambda _: unused,
         ))  # fmt: skip

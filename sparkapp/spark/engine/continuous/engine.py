@@ -12,10 +12,8 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
-from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS, Fence, LostProducers
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
@@ -24,8 +22,9 @@ from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.engine.executors import ExecutorPresence
+from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.failures import original_error
-from sparkapp.spark.launch.session import Spark, control_host
+from sparkapp.spark.launch.session import control_host
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.tasks.flush import require_delivered
@@ -49,7 +48,7 @@ class ContinuousEngine:
 
     Everything but the Spark job and the completion of a checkpoint runs in the thread of :meth:`await_end`.
 
-    :param completed: called with each completed checkpoint and the seconds since its begin.
+    :param parts: its seconds of a checkpoint count from the checkpoint's begin.
     :param fence: of the sink's transactions.
     :param announcements: of subtasks that are silent or wait for a place.
     :param scale: the parallelism that the operator asks for, None before it asks.
@@ -64,20 +63,17 @@ class ContinuousEngine:
 
     def __init__(
         self,
-        job: Job,
+        parts: EngineParts[CheckpointCoordinator | LocalCoordinator],
         *,
-        spark: Spark,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator | LocalCoordinator,
-        completed: Callable[[Completed, float], None],
         fence: Fence,
         announcements: Announcements,
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
     ) -> None:
-        self._job = job
+        job, spark = parts.job, parts.spark
+        self._sink = job.spec.sink
         self._spark = spark
-        self._enumerator = enumerator
+        self._enumerator = parts.enumerator
         self._draining = threading.Event()
         self._server = ControlServer(control_host(spark))
         self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
@@ -88,19 +84,26 @@ class ContinuousEngine:
         )  # fmt: skip
         self._lost = LostProducers(fence)
         self._announcements = announcements
-        self._pace: Pace = (
-            LocalPace(self._parts(coordinator, completed))
-            if isinstance(coordinator, LocalCoordinator)
-            else TwoPhasePace(
-                self._parts(coordinator, completed), may_complete=lambda: self._lost.is_settled, spark=spark,
-                subtasks=self._subtasks, scale=scale, report=report,
-            )
-        )  # fmt: skip
+        self._pace = self._pace_of(parts, scale, report)
         self.finished = False
+
+    def _pace_of(
+        self,
+        parts: EngineParts[CheckpointCoordinator | LocalCoordinator],
+        scale: Callable[[], Scale | None],
+        report: Callable[..., None],
+    ) -> Pace:
+        coordinator, completed = parts.coordinator, parts.completed
+        if isinstance(coordinator, LocalCoordinator):
+            return LocalPace(self._parts(coordinator, completed))
+        return TwoPhasePace(
+            self._parts(coordinator, completed), may_complete=lambda: self._lost.is_settled, spark=parts.spark,
+            subtasks=self._subtasks, scale=scale, report=report,
+        )  # fmt: skip
 
     def _parts(self, coordinator: Coordinator, completed: Callable[[Completed, float], None]) -> PaceParts[Coordinator]:
         return PaceParts(
-            job=self._job, server=self._server, enumerator=self._enumerator, coordinator=coordinator,
+            server=self._server, enumerator=self._enumerator, coordinator=coordinator,
             completed=completed, await_subtasks=self._require_subtasks, liveness=self.liveness, places=self._places_of,
         )  # fmt: skip
 
@@ -116,7 +119,7 @@ class ContinuousEngine:
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
-        self._subtasks.start(self._job.spec.parallelism)
+        self._subtasks.start(self._pace.parallelism)
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""
@@ -162,7 +165,7 @@ class ContinuousEngine:
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
         self._server.adopt()
-        if self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             self._lost.look({each: self._pace.ids_of(each) for each in self._server.lost(LOST_SECONDS)})
         self.executors.tasks = self._pace.parallelism
         self.executors.count()

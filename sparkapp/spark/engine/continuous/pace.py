@@ -33,7 +33,6 @@ class PaceParts(Generic[Coordinator]):
     :param places: makes the check of that number of subtasks.
     """
 
-    job: Job
     server: ControlServer
     enumerator: KafkaSourceEnumerator
     coordinator: Coordinator
@@ -41,6 +40,11 @@ class PaceParts(Generic[Coordinator]):
     await_subtasks: Callable[[], None]
     liveness: StreamLiveness
     places: Callable[[int], SubtaskPlaces]
+
+    @property
+    def job(self) -> Job:
+        """With the parallelism of the next checkpoint."""
+        return self.coordinator.job
 
 
 class Pace(Protocol):

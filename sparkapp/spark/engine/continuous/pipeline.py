@@ -15,14 +15,14 @@ from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit, assign, splits_by_owner
-from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import SubtaskMissing
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks
 from sparkapp.spark.engine.continuous.pace import PaceParts
-from sparkapp.spark.engine.continuous.running_checkpoint import RunningCheckpoint
+from sparkapp.spark.engine.continuous.running_checkpoint import CheckpointPlan, RunningCheckpoint
 from sparkapp.spark.tasks.client_totals import merge
 from sparkapp.spark.tasks.flush import require_delivered
 
@@ -71,7 +71,6 @@ class CheckpointPipeline:
         may_complete: Callable[[], bool] = lambda: True,
         watermarks: JobWatermarks | None = None,
     ) -> None:
-        self._job = parts.job
         self._server = parts.server
         self._enumerator = parts.enumerator
         self._coordinator = parts.coordinator
@@ -85,6 +84,15 @@ class CheckpointPipeline:
         self._awaits_since: float | None = None
         """Since when :attr:`awaits_place` holds."""
         self.clients: dict[str, Mapping[str, int]] = {}
+
+    @property
+    def parallelism(self) -> int:
+        """Of the next checkpoint."""
+        return self._spec.parallelism
+
+    @property
+    def _spec(self) -> JobSpec:
+        return self._coordinator.job.spec
 
     @property
     def oldest(self) -> int | None:
@@ -101,7 +109,7 @@ class CheckpointPipeline:
         """
         if self._completing is None or self._completing.done.done():
             return -math.inf
-        return self._completing.since + min(_ALONE_SECONDS, self._job.spec.checkpoint_interval * _ALONE_SHARE)
+        return self._completing.since + min(_ALONE_SECONDS, self._spec.checkpoint_interval * _ALONE_SHARE)
 
     @property
     def takes_next(self) -> bool:
@@ -119,7 +127,7 @@ class CheckpointPipeline:
         :raises KafkaSparkJobError: of the coordinator.
         """
         coordinator = self._coordinator
-        spec = self._job.spec
+        spec = self._spec
         if limits:
             assigned = self._open_assignment(splits)
             widest = tuple(replace(split, stop=limits[split.partition]) for split in splits)
@@ -129,13 +137,13 @@ class CheckpointPipeline:
         self._awaits_since = None
         checkpoint_id = coordinator.prepare(widest, writers=assigned.by_subtask.keys())
         watermarks = self._given_watermarks(splits, assigned)
-        in_transaction = coordinator.mode is OffsetCommitMode.IN_TRANSACTION
-        self._running = RunningCheckpoint(
-            checkpoint_id, splits, server=self._server, topic_ids=self._enumerator.topic_ids,
-            next_free=coordinator.next_free, settled=coordinator.settled_id, reusable=coordinator.reusable,
-            group_id=spec.source.group_id if in_transaction else None,
-            assigned=assigned, watermarks=watermarks, limits=limits or {}, failed_before=self._failed_open,
+        plan = CheckpointPlan(
+            checkpoint_id=checkpoint_id, splits=splits, limits=limits or {}, assigned=assigned, watermarks=watermarks,
+            topic_ids=dict(self._enumerator.topic_ids),
         )  # fmt: skip
+        self._running = RunningCheckpoint(
+            plan, server=self._server, coordinator=coordinator, failed_before=self._failed_open
+        )
         coordinator.before_flush(checkpoint_id)
         self._running.give()
 
@@ -161,7 +169,7 @@ class CheckpointPipeline:
         """
         if self._running is None or subtask not in self._running.writing or not self.awaits_place:
             return ()
-        return self._coordinator.ids.of_checkpoint(self._job.spec, self._running.checkpoint_id, [subtask])
+        return self._coordinator.ids.of_checkpoint(self._spec, self._running.checkpoint_id, [subtask])
 
     def rescale(self, parallelism: int) -> None:
         """Changes the number of subtasks of the next checkpoint; called while no checkpoint runs.
@@ -169,7 +177,6 @@ class CheckpointPipeline:
         :raises CheckpointError: of the document.
         """
         self._coordinator.rescale(parallelism)
-        self._job = replace(self._job, spec=replace(self._job.spec, parallelism=parallelism))
         if self._watermarks is not None:
             self._watermarks.rescale(parallelism)
 
@@ -262,7 +269,7 @@ class CheckpointPipeline:
     def _open_assignment(self, splits: tuple[KafkaPartitionSplit, ...]) -> Assignment:
         """A subtask without planned records takes part if it is connected: no checkpoint waits for its place."""
         ready = self._server.ready
-        owners = splits_by_owner(splits, self._job.spec.parallelism)
+        owners = splits_by_owner(splits, self.parallelism)
         taking_part = {
             subtask: part for subtask, part in owners.items() if subtask in ready or any(split.size for split in part)
         }

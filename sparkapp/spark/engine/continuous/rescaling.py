@@ -25,14 +25,12 @@ class Rescaling:
     :param wanted: the parallelism that the operator asks for; None before it has asked.
     :param places: makes the check of that number of subtasks.
     :param report: gets fields of the driver's report.
-    :ivar parallelism: of the next checkpoint.
     :ivar places: the check of the subtasks that are connected, or are to be.
     :ivar holds_back: whether the next checkpoint waits for the other parallelism.
     """
 
     def __init__(
         self,
-        parallelism: int,
         *,
         wanted: Callable[[], Scale | None],
         spark: Spark,
@@ -42,7 +40,6 @@ class Rescaling:
         places: Callable[[int], SubtaskPlaces],
         report: Callable[..., None],
     ) -> None:
-        self.parallelism = parallelism
         self.holds_back = False
         self._wanted = wanted
         self._spark = spark
@@ -50,10 +47,15 @@ class Rescaling:
         self._subtasks = subtasks
         self._pipeline = pipeline
         self._make_places = places
-        self.places = places(parallelism)
+        self.places = places(pipeline.parallelism)
         self._report = report
         self._scale: Scale | None = None
         self._has_surplus = False
+
+    @property
+    def parallelism(self) -> int:
+        """Of the next checkpoint."""
+        return self._pipeline.parallelism
 
     def advance(self) -> None:
         """Takes the next step to the wanted parallelism, if there is one; never waits for a subtask.
@@ -91,9 +93,9 @@ class Rescaling:
         self._subtasks.cancel_withdrawn(self._server.ending)
 
     def _change(self, parallelism: int) -> None:
+        before = self.parallelism
         self._pipeline.rescale(parallelism)
-        LOG.info("rescaled in place from %d to %d subtasks", self.parallelism, parallelism)
-        self.parallelism = parallelism
+        LOG.info("rescaled in place from %d to %d subtasks", before, parallelism)
         self.holds_back = False
         self.places = self._make_places(parallelism)
         self._report(parallelism=parallelism)

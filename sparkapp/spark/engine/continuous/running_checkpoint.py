@@ -6,13 +6,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition
-from sparkapp.sink.producers.reusable_producers import ReusableProducers
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
@@ -24,18 +24,53 @@ from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, decode_resu
 LOG = logging.getLogger(__name__)
 
 
-class RunningCheckpoint:
-    """Made and asked by the pipeline, in the engine's thread.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPlan:
+    """What the subtasks of a checkpoint read.
 
     :param splits: every known partition with the range of this checkpoint. An open checkpoint has at least that.
     :param limits: of an open checkpoint: how far each partition may be read until the barrier. Else empty.
-    :param topic_ids: ids of the splits' topics.
-    :param next_free: base of the attempt's transactional ids by hint.
-    :param settled: the newest checkpoint that is committed: slots of older checkpoints are free.
-    :param reusable: producers that the subtasks may use again.
-    :param group_id: group whose offsets are committed in the transactions, or None.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
+    :param topic_ids: ids of the splits' topics.
+    """
+
+    checkpoint_id: int
+    splits: tuple[KafkaPartitionSplit, ...]
+    limits: Mapping[TopicPartition, int]
+    assigned: Assignment
+    watermarks: Mapping[int, GivenWatermarks]
+    topic_ids: Mapping[str, str]
+
+    def work(self, coordinator: CheckpointCoordinator) -> dict[int, Work]:
+        """The work of each subtask.
+
+        :param coordinator: has prepared the checkpoint.
+        """
+        is_cut, limits = self.assigned.is_cut, self.limits
+        return {
+            subtask: Work(
+                order=WriteOrder(
+                    checkpoint_id=self.checkpoint_id,
+                    subtask=subtask,
+                    next_free=coordinator.next_free,
+                    settled=coordinator.settled_id,
+                    reusable=coordinator.reusable.of_subtask(subtask),
+                    writes_what_it_reads=True,
+                    ranges=() if is_cut else ranges,
+                    group_id=None if is_cut else coordinator.group_id,
+                ),
+                splits=ranges,
+                limits=tuple(limits[split.partition] for split in ranges) if limits else (),
+                watermarks=self.watermarks.get(subtask),
+            )
+            for subtask, ranges in self.assigned.by_subtask.items()
+        }
+
+
+class RunningCheckpoint:
+    """Made and asked by the pipeline, in the engine's thread.
+
     :param failed_before: the previous checkpoint's ``failed_open``.
     :ivar splits: every known partition; those of an open checkpoint as they were read, once it is pre-committed.
     :ivar began: the moment of the barrier, once it has come.
@@ -47,52 +82,24 @@ class RunningCheckpoint:
 
     def __init__(
         self,
-        checkpoint_id: int,
-        splits: tuple[KafkaPartitionSplit, ...],
+        plan: CheckpointPlan,
         *,
         server: ControlServer,
-        topic_ids: Mapping[str, str],
-        next_free: int,
-        settled: int,
-        reusable: ReusableProducers,
-        group_id: str | None,
-        assigned: Assignment,
-        watermarks: Mapping[int, GivenWatermarks],
-        limits: Mapping[TopicPartition, int],
+        coordinator: CheckpointCoordinator,
         failed_before: Collection[int] = (),
     ) -> None:
-        self.checkpoint_id = checkpoint_id
-        self.splits = splits
+        self.checkpoint_id = plan.checkpoint_id
+        self.splits = plan.splits
         self.began = time.monotonic()
+        self._plan = plan
         self._server = server
-        self._topic_ids = dict(topic_ids)
-        self._is_cut = assigned.is_cut
-        self._work = {
-            subtask: Work(
-                order=WriteOrder(
-                    checkpoint_id=checkpoint_id,
-                    subtask=subtask,
-                    next_free=next_free,
-                    settled=settled,
-                    reusable=reusable.of_subtask(subtask),
-                    writes_what_it_reads=True,
-                    ranges=() if self._is_cut else ranges,
-                    group_id=None if self._is_cut else group_id,
-                ),
-                splits=ranges,
-                limits=tuple(limits[split.partition] for split in ranges) if limits else (),
-                watermarks=watermarks.get(subtask),
-            )
-            for subtask, ranges in assigned.by_subtask.items()
-        }
-        self._assigned = assigned.by_subtask
-        self._limits = limits
-        self.is_open = bool(limits)
+        self._work = plan.work(coordinator)
+        self.is_open = bool(plan.limits)
         self._results: dict[int, WriteResult] = {}
         self.watermarks: dict[int, ReachedWatermarks] = {}
         self.writing: set[int] = set()
         self._failures: Counter[int] = Counter()
-        self._open_tries = set(self._work) if limits else set()
+        self._open_tries = set(self._work) if self.is_open else set()
         """Subtasks whose try under way began while the checkpoint was open."""
         self._failed_before = failed_before
         self.failed_open: set[int] = set()
@@ -122,7 +129,7 @@ class RunningCheckpoint:
             return {}
         result = decode_result(answer.result, lambda subtask: self._work[subtask].order)
         require_delivered([result.failure])
-        self._results[answer.subtask] = self._with_ranges(result, self._assigned[answer.subtask])
+        self._results[answer.subtask] = self._with_ranges(result, self._plan.assigned.by_subtask[answer.subtask])
         if answer.watermarks is not None:
             self.watermarks[answer.subtask] = answer.watermarks
         return result.clients
@@ -150,8 +157,8 @@ class RunningCheckpoint:
         return PreCommitted(
             checkpoint_id=self.checkpoint_id,
             splits=self.splits,
-            topic_ids=self._topic_ids,
-            aligned=not self._is_cut,
+            topic_ids=self._plan.topic_ids,
+            aligned=not self._plan.assigned.is_cut,
             committables=tuple(result.committable for result in results if result.committable is not None),
             records_out=sum(result.records for result in results),
             records_skipped=sum(result.skipped for result in results),
@@ -170,7 +177,7 @@ class RunningCheckpoint:
             for split, stop in zip(splits, result.stops, strict=True)
         ]
         for split, given in zip(read, splits, strict=True):
-            if not given.stop <= split.stop <= self._limits.get(split.partition, given.stop):
+            if not given.stop <= split.stop <= self._plan.limits.get(split.partition, given.stop):
                 msg = f"subtask {result.index} has read {split}, in place of {given} or a little more"
                 raise InvalidArgument(msg)
         stops = {split.partition: split.stop for split in read}

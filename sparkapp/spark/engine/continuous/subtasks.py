@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 
 from sparkapp.clients.daemon_thread import run_in_background
@@ -30,7 +29,7 @@ class Subtasks:
 
     def __init__(self, job: Job, *, spark: Spark, address: Address) -> None:
         self._spark = spark
-        self._job = job
+        self._job_text = encode_job(job)
         self._address = address
         self._tag = f"subtasks-{uuid.uuid4()}"
         self._jobs: dict[Wave, Future[None]] = {}
@@ -91,8 +90,7 @@ class Subtasks:
         context.addJobTag(self._tag)
         context.addJobTag(self._tag_of(wave))
         context.setJobDescription(f"subtasks {wave.first} to {wave.first + wave.count - 1}")
-        job = replace(self._job, spec=replace(self._job.spec, parallelism=wave.first + wave.count))
-        task = partial(run_subtask, encode_job(job), self._address, wave)
+        task = partial(run_subtask, self._job_text, self._address, wave)
         context.parallelize(range(wave.count), wave.count).foreachPartition(task)
 
     def _tag_of(self, wave: Wave) -> str:

@@ -55,7 +55,8 @@ class TwoPhasePace:
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
     ) -> None:
-        job = self._job = parts.job
+        job = parts.job
+        self._source, self._sink = job.spec.source, job.spec.sink
         self._enumerator = parts.enumerator
         self._liveness = parts.liveness
         self._watermarks = job_watermarks_of(job.spec)
@@ -67,7 +68,7 @@ class TwoPhasePace:
         )  # fmt: skip
         self._pipeline = CheckpointPipeline(parts, may_complete=may_complete, watermarks=self._watermarks)
         self._rescaling = Rescaling(
-            job.spec.parallelism, wanted=scale, spark=spark, server=parts.server, subtasks=subtasks,
+            wanted=scale, spark=spark, server=parts.server, subtasks=subtasks,
             pipeline=self._pipeline, places=parts.places, report=report,
         )  # fmt: skip
         self._watched: int | None = None
@@ -124,7 +125,7 @@ class TwoPhasePace:
 
     def ended(self, silent: set[int]) -> None:
         """With ``deliveryGuarantee: None`` brokers have every record if no subtask is silent."""
-        if silent and self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
+        if silent and self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
             raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
 
     def _plan(self) -> None:
@@ -138,7 +139,7 @@ class TwoPhasePace:
 
     def _limits(self, splits: tuple[KafkaPartitionSplit, ...]) -> dict[TopicPartition, int] | None:
         """How far each partition may be read until the barrier; None where that is no farther than the plan."""
-        room = (self._job.spec.source.max_offsets_per_checkpoint - sum(split.size for split in splits)) // len(splits)
+        room = (self._source.max_offsets_per_checkpoint - sum(split.size for split in splits)) // len(splits)
         stops = self._enumerator.stops
         limits = {
             split.partition: max(split.stop, min(split.stop + room, stops.get(split.partition, MAX_OFFSET)))
@@ -152,7 +153,7 @@ class TwoPhasePace:
         if oldest is None:
             self._liveness.enter("the wait for records", PLAN_SECONDS)
         elif oldest != self._watched:
-            self._liveness.enter(f"checkpoint {oldest}", step_seconds(self._job.spec.sink))
+            self._liveness.enter(f"checkpoint {oldest}", step_seconds(self._sink))
         self._watched = oldest
 
 

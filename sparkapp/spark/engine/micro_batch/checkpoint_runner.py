@@ -5,21 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.checkpoint.pre_committed import Completed, PreCommitted
+from sparkapp.checkpoint.pre_committed import PreCommitted
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
 from sparkapp.model.job.sections.record_errors import OnRecordError
-from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.record_tally import TOPIC, Group, counted
+from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
@@ -37,43 +34,30 @@ LOG = logging.getLogger(__name__)
 class CheckpointRunner:
     """The function of Spark's ``foreachBatch``; Spark's stream thread calls :meth:`run_batch` over Py4J.
 
-    :param restored: the engine's part of the restored checkpoint.
-    :param folder: of Spark's query log.
-    :param stateful_allowed: whether the folder outlives the driver, so that the transform may keep state there.
-    :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
     :ivar late_rows: rows of this attempt that the transform dropped as later than the watermark.
     """
 
     def __init__(
         self,
-        job: Job,
+        parts: EngineParts[CheckpointCoordinator],
         *,
-        spark: SparkSession,
+        log: query_log.QueryLog,
         query_name: str,
         planner: MicroBatchPlanner,
         stream: StreamState,
         write_stage: WriteStage,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator,
-        restored: query_log.EngineState,
         liveness: StreamLiveness,
-        folder: Path,
-        stateful_allowed: bool,
-        completed: Callable[[Completed, float], None],
     ) -> None:
-        self._job = job
-        self._spark = spark
+        self._parts = parts
+        self._job = parts.job
+        self._spark = parts.spark
+        self._coordinator = parts.coordinator
+        self._log = log
         self._query_name = query_name
         self._planner = planner
         self._stream = stream
         self._write_stage = write_stage
-        self._enumerator = enumerator
-        self._coordinator = coordinator
-        self._restored = restored
         self._liveness = liveness
-        self._folder = folder
-        self._stateful_allowed = stateful_allowed
-        self._completed = completed
         self._keeps_state: bool | None = None
         self._counts: Counter[str] = Counter()
         self._shown: set[str] = set()
@@ -93,7 +77,7 @@ class CheckpointRunner:
         with self._stream.checkpoint() as allowed:
             if not allowed:
                 return
-            checkpoint_id = self._restored.base + batch_id + 1
+            checkpoint_id = self._log.restored.base + batch_id + 1
             try:
                 with self._liveness.during(f"checkpoint {checkpoint_id}", step_seconds(self._job.spec.sink)):
                     self._run(frame, checkpoint_id, batch_id)
@@ -128,7 +112,7 @@ class CheckpointRunner:
                 checkpoint_id=checkpoint_id,
                 splits=splits,
                 stops=stops,
-                topic_ids=self._enumerator.topic_ids,
+                topic_ids=self._parts.enumerator.topic_ids,
                 aligned=aligned,
                 committables=tuple(result.committable for result in results if result.committable is not None),
                 records_out=sum(result.records for result in results),
@@ -138,11 +122,11 @@ class CheckpointRunner:
                 engine_has_state=is_stateful,
             )
         )
-        self._enumerator.complete(splits, stops)
+        self._parts.enumerator.complete(splits, stops)
         self._planner.complete()
         self._stream.complete(checkpoint_id)
         if completed is not None:
-            self._completed(completed, time.monotonic() - started)
+            self._parts.completed(completed, time.monotonic() - started)
 
     def _note_records(self) -> int:
         """Adds the batch's counts of records to the totals of the workers; returns how many were skipped."""
@@ -163,7 +147,7 @@ class CheckpointRunner:
         """
         if self._keeps_state is None:
             self._keeps_state = keeps_state(self._spark, self._query_name)
-        if self._keeps_state and not self._stateful_allowed:
+        if self._keeps_state and not self._log.outlives_driver:
             msg = "the transform keeps state (an aggregation, deduplication or join): the job has no volume for it"
             raise ConfigurationError(
                 msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
@@ -180,14 +164,14 @@ class CheckpointRunner:
     def _engine_state(self, batch_id: int, *, is_stateful: bool) -> query_log.EngineState:
         state = query_log.EngineState(
             plan=self._planner.plan,
-            metadata=query_log.read_metadata(self._folder, batch_id),
-            base=self._restored.base,
+            metadata=query_log.read_metadata(self._log.folder, batch_id),
+            base=self._log.restored.base,
         )
         if not is_stateful:
             return state
         return replace(
             state,
             watermark=next_watermark(self._spark, self._query_name),
-            previous_watermark=query_log.watermark_before(self._folder, batch_id),
+            previous_watermark=query_log.watermark_before(self._log.folder, batch_id),
             attempt=self._job.attempt,
         )

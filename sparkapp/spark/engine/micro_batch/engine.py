@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     KafkaSparkJobError,
@@ -20,9 +16,8 @@ from sparkapp.model.errors import (
     SubtaskMissing,
     TransformFailed,
 )
-from sparkapp.model.job.spec import Job
-from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.executors import ExecutorPresence
+from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.engine.micro_batch.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.query import RunningQuery, key_at, run_over, start_query
@@ -32,7 +27,7 @@ from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.transform import Function
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
-from sparkapp.spark.state.query_log import restored_engine
+from sparkapp.spark.state.query_log import QueryLog
 from sparkapp.spark.tasks.flush import flush_workers
 
 LOG = logging.getLogger(__name__)
@@ -47,46 +42,30 @@ class MicroBatchEngine:
     Spark's stream thread calls the planner over its socket, then the checkpoint runner over Py4J. So the steps of two
     checkpoints never overlap.
 
+    :param parts: its seconds of a checkpoint count from the start of the checkpoint's tasks.
     :param function: the user's transform; None for SQL or no transform.
-    :param folder: of Spark's query log, rebuilt by :meth:`start`; on a volume if the transform keeps state.
-    :param stateful_allowed: whether ``folder`` outlives the driver, so that the transform may keep state there.
-    :param completed: called with each completed checkpoint and the seconds since the start of its tasks.
+    :param log: of the query; :meth:`start` rebuilds it.
     :ivar liveness: the stream's present step, for the driver's watchdog.
     :ivar executors: whether Spark has any.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        *,
-        spark: SparkSession,
-        enumerator: KafkaSourceEnumerator,
-        coordinator: CheckpointCoordinator,
-        function: Function | None,
-        folder: Path,
-        stateful_allowed: bool,
-        completed: Callable[[Completed, float], None],
-    ) -> None:
-        self._job = job
-        self._spark = spark
-        self._enumerator = enumerator
+    def __init__(self, parts: EngineParts[CheckpointCoordinator], *, function: Function | None, log: QueryLog) -> None:
+        self._parts = parts
+        self._log = log
         self._function = function
-        self._folder = folder
-        self._query_name = f"{job.namespace}.{job.name}"
-        self._checkpoint_id = coordinator.document.checkpoint_id
-        self._restored = restored_engine(coordinator.document)
+        self._query_name = f"{parts.job.namespace}.{parts.job.name}"
+        self._checkpoint_id = parts.coordinator.document.checkpoint_id
         self.liveness = StreamLiveness()
-        self.executors = ExecutorPresence(spark, is_over=self._is_over)
+        self.executors = ExecutorPresence(parts.spark, is_over=self._is_over)
         self._stream = StreamState(self._checkpoint_id)
         self._planner = MicroBatchPlanner(
-            job, stream=self._stream, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
-            liveness=self.liveness,
+            parts.job, stream=self._stream, enumerator=parts.enumerator, coordinator=parts.coordinator,
+            restored=log.restored, liveness=self.liveness,
         )  # fmt: skip
-        self._write_stage = WriteStage(job, planner=self._planner, stream=self._stream, coordinator=coordinator)
+        self._write_stage = WriteStage(parts.coordinator, planner=self._planner, stream=self._stream)
         self._runner = CheckpointRunner(
-            job, spark=spark, query_name=self._query_name, planner=self._planner, stream=self._stream,
-            write_stage=self._write_stage, enumerator=enumerator, coordinator=coordinator, restored=self._restored,
-            liveness=self.liveness, folder=folder, stateful_allowed=stateful_allowed, completed=completed,
+            parts, log=log, query_name=self._query_name, planner=self._planner, stream=self._stream,
+            write_stage=self._write_stage, liveness=self.liveness,
         )  # fmt: skip
         self._running: RunningQuery | None = None
 
@@ -114,9 +93,8 @@ class MicroBatchEngine:
         :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
         """
         self._running = start_query(
-            self._job, spark=self._spark, name=self._query_name, function=self._function, planner=self._planner,
-            run_batch=self._runner.run_batch, folder=self._folder, checkpoint_id=self._checkpoint_id,
-            restored=self._restored,
+            self._parts.job, spark=self._parts.spark, name=self._query_name, function=self._function,
+            planner=self._planner, run_batch=self._runner.run_batch, log=self._log, checkpoint_id=self._checkpoint_id,
         )  # fmt: skip
 
     def drain(self) -> None:
@@ -141,7 +119,7 @@ class MicroBatchEngine:
             if not self.executors.has_run:
                 LOG.info("the checkpoint under way is given up: no executor has come")
                 self._stream.abandon()
-                self._spark.sparkContext.cancelAllJobs()
+                self._parts.spark.sparkContext.cancelAllJobs()
                 query.stop()
                 break
         self._running.server.close()
@@ -153,11 +131,11 @@ class MicroBatchEngine:
         if self._stream.abandoned:
             return
         if self._stream.stopped and self._stream.failure is None:
-            if self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
-                flush_workers(self._spark, self._job)
+            if self._parts.job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
+                flush_workers(self._parts.spark, self._parts.job)
             return
         failure = self._stream.failure or original_error(query.exception())
-        raise self._enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
+        raise self._parts.enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
 
     def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
         """The error of the last checkpoint with the record that it is about; called once the query has ended.
@@ -166,15 +144,13 @@ class MicroBatchEngine:
         """
         if not isinstance(error, TransformFailed) or isinstance(error, RecordFailed):
             return error
-        splits = self._planner.splits
+        job, spark, splits = self._parts.job, self._parts.spark, self._planner.splits
         if self._runner.keeps_state:
             return while_reading(error, splits)
         search = RecordSearch(
-            run=partial(
-                run_over, self._job, spark=self._spark, function=self._function, columns=self._planner.columns
-            ),
-            key_of=partial(key_at, self._job, spark=self._spark),
-            cancel=self._spark.sparkContext.cancelAllJobs, wanted=lambda: not self._stream.draining,
+            run=partial(run_over, job, spark=spark, function=self._function, columns=self._planner.columns),
+            key_of=partial(key_at, job, spark=spark),
+            cancel=spark.sparkContext.cancelAllJobs, wanted=lambda: not self._stream.draining,
         )  # fmt: skip
         return search.with_record(error, splits)
 

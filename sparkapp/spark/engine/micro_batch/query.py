@@ -48,17 +48,15 @@ def start_query(
     function: Function | None,
     planner: MicroBatchPlanner,
     run_batch: Callable[[DataFrame, int], None],
-    folder: Path,
+    log: query_log.QueryLog,
     checkpoint_id: int,
-    restored: query_log.EngineState,
 ) -> RunningQuery:
     """Source, transform, sink columns, then the query with its log rebuilt; called by the engine once.
 
     :param name: of the query, by which batches find their own plan.
     :param function: the user's; None for SQL or no transform.
     :param run_batch: called with each micro-batch and its number.
-    :param folder: of Spark's query log.
-    :param checkpoint_id: the restored checkpoint; ``restored`` is the engine's part of it.
+    :param checkpoint_id: the restored checkpoint.
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
     :raises VolumeFull: and VolumeUnusable: the query log cannot be written.
     """
@@ -73,10 +71,10 @@ def start_query(
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))
     query_log.rebuild(
-        folder, job_uid=job.uid, checkpoint_id=checkpoint_id, engine=restored, sources=reads_of_source(result)
+        log.folder, job_uid=job.uid, checkpoint_id=checkpoint_id, engine=log.restored, sources=reads_of_source(result)
     )
     writer = result.writeStream.outputMode(job.spec.transform.output_mode.value)
-    writer = writer.foreachBatch(run_batch).option("checkpointLocation", folder.as_uri())
+    writer = writer.foreachBatch(run_batch).option("checkpointLocation", log.folder.as_uri())
     with refused_by_streaming():
         return RunningQuery(writer.queryName(name).start(), server)
 

@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import TransactionError
 from sparkapp.model.job.codec import encode_job
-from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
@@ -30,16 +28,9 @@ class WriteStage:
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        *,
-        planner: MicroBatchPlanner,
-        stream: StreamState,
-        coordinator: CheckpointCoordinator,
-    ) -> None:
-        self._job = job
-        self._job_text = encode_job(job)
+    def __init__(self, coordinator: CheckpointCoordinator, *, planner: MicroBatchPlanner, stream: StreamState) -> None:
+        self._job = coordinator.job
+        self._job_text = encode_job(coordinator.job)
         self._planner = planner
         self._stream = stream
         self._coordinator = coordinator
@@ -72,8 +63,7 @@ class WriteStage:
             settled=self._stream.settled,
         )
         if not keeps_state and is_aligned(frame, len(groups)):
-            in_transaction = self._coordinator.mode is OffsetCommitMode.IN_TRANSACTION
-            group_id = self._job.spec.source.group_id if in_transaction and not is_cut else None
+            group_id = None if is_cut else self._coordinator.group_id
             orders = [
                 order(subtask=subtask, writes_what_it_reads=True, ranges=() if is_cut else ranges, group_id=group_id)
                 for subtask, ranges in groups.items()

@@ -557,6 +557,7 @@ def test_a_rescale_in_place_leaves_the_offsets_and_names_no_committed_transactio
     before = each.document
     each.rescale(2)
     assert each.document == replace(before, parallelism=2, committables=(), hint=each.document.hint)
+    assert each.job.spec.parallelism == 2
 
 
 def test_a_superseded_attempt_is_not_rescaled() -> None:
@@ -565,4 +566,4 @@ def test_a_superseded_attempt_is_not_rescaled() -> None:
     store.write(encode(replace(DOCUMENT, attempt=2)), expected="0")
     with pytest.raises(CheckpointConflict):
         each.rescale(2)
-    assert each.document.parallelism == 1
+    assert each.document.parallelism == each.job.spec.parallelism == 1

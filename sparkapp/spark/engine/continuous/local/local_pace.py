@@ -39,21 +39,18 @@ class LocalPace:
     A call of the coordinator runs in a thread of its own, and the next call waits for it. So subtasks are served while
     the API server is away. Its result is applied in the engine's thread, to instances that are still the same.
 
-    :ivar parallelism: it is that of the attempt: a rescale is another attempt's.
     """
 
     watermarks = None
 
     def __init__(self, parts: PaceParts[LocalCoordinator]) -> None:
-        job = self._job = parts.job
         self._server = parts.server
         self._enumerator = parts.enumerator
         self._coordinator = parts.coordinator
         self._completed = parts.completed
         self._await_subtasks = parts.await_subtasks
         self._liveness = parts.liveness
-        self._subtasks = {number: GrantedSubtask() for number in range(job.spec.parallelism)}
-        self.parallelism = job.spec.parallelism
+        self._subtasks = {number: GrantedSubtask() for number in range(parts.job.spec.parallelism)}
         self.places = parts.places(self.parallelism)
         self._gone = GonePartitions(self._subtasks)
         self._losses = LostSubtasks(self._subtasks, parts.server.losses)
@@ -67,6 +64,11 @@ class LocalPace:
         self._calls = CoordinatorCalls(parts.server.wake)
         self._returning_at = self._record_at = self._look_at = time.monotonic()
         self.clients: dict[str, Mapping[str, int]] = {}
+
+    @property
+    def parallelism(self) -> int:
+        """That of the attempt: a rescale is another attempt's."""
+        return self._coordinator.job.spec.parallelism
 
     @property
     def lost(self) -> set[int]:
@@ -220,7 +222,7 @@ class LocalPace:
                 again = partial(self._coordinator.grant_again, owned, self._enumerator.existing)
                 return again, partial(self._granted_again, number, each.instance, owned)
         now = time.monotonic()
-        if now >= self._record_at + self._job.spec.checkpoint_interval:
+        if now >= self._record_at + self._coordinator.job.spec.checkpoint_interval:
             return self._record(), partial(self._recorded, now)
         return None
 
@@ -280,4 +282,6 @@ class LocalPace:
         if all(self._subtasks[number].heard for number in self._subtasks.keys() - self.lost):
             for subtask in self._subtasks.values():
                 subtask.heard = False
-            self._liveness.enter("the reports of the subtasks", max(PLAN_SECONDS, step_seconds(self._job.spec.sink)))
+            self._liveness.enter(
+                "the reports of the subtasks", max(PLAN_SECONDS, step_seconds(self._coordinator.job.spec.sink))
+            )

@@ -19,6 +19,7 @@ from sparkapp.spark.engine.continuous import engine as module
 from sparkapp.spark.engine.continuous import pipeline
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
+from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
 from sparkapp.spark.tasks.work import decode_work
@@ -73,9 +74,10 @@ def engine_of(
         spec=plain_spec(sink=sink, parallelism=PARALLELISM, engine=Engine.CONTINUOUS),
     )  # fmt: skip
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
-    parts: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": None, "announcements": None}
-    parts |= {"scale": lambda: None, "report": lambda **_: None, "fence": fence}
-    return ContinuousEngine(job, spark=spark, completed=lambda *_: None, **parts)
+    fakes: Any = {"enumerator": SimpleNamespace(finished=False), "coordinator": SimpleNamespace(job=job)}
+    parts: EngineParts[Any] = EngineParts(spark=spark, completed=lambda *_: None, **fakes)
+    unused: Any = None
+    return ContinuousEngine(parts, fence=fence, announcements=unused, scale=lambda: None, report=lambda **_: None)
 
 
 class Stop(Protocol):

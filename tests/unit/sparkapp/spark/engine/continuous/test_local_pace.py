@@ -64,17 +64,17 @@ class Enumerator:
 class Driver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.enumerator = FakeControlServer(), Enumerator()
-        self.coordinator = FakeLocalCoordinator(CLAIM, group=77)
         monkeypatch.setattr("sparkapp.spark.engine.continuous.local.coordinator_calls.AGAIN_SECONDS", 0.0)
         sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
         self.spec = spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
+        job: Any = SimpleNamespace(spec=spec)
+        self.coordinator = FakeLocalCoordinator(CLAIM, job, group=77)
         parts: Any = {"server": self.server, "enumerator": self.enumerator, "coordinator": self.coordinator}
         self.completed: list[Any] = []
         self.seconds: list[float] = []
-        job: Any = SimpleNamespace(spec=spec)
         unused: Any = None
         self.pace = LocalPace(PaceParts(
-            job=job, **parts, completed=self.complete, await_subtasks=lambda: None,
+            **parts, completed=self.complete, await_subtasks=lambda: None,
             liveness=StreamLiveness(), places=lambda _: unused,
         ))  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ OLD, OTHER, NEW = "0123456789", "AbCdEfGh-_", "9876543210"
 SOURCE = replace(
     JOB.spec.source, topics=("a", "b"), startup=Startup(mode=StartupMode.EARLIEST), stopping=Stopping()
 )  # fmt: skip
-SPEC = replace(JOB.spec, parallelism=1, source=SOURCE)
+SPEC = replace(JOB.spec, parallelism=1, source=SOURCE, checkpoint_interval_millis=1)
 
 
 class World:
@@ -46,7 +45,7 @@ class World:
             partitions={"a": 1, "b": 1}, ends={A: 1000, B: 500}, ids={"a": OLD, "b": OTHER}
         )  # fmt: skip
         self.rig, self.server = Rig(replace(CLAIM, splits=(), checkpoint_id=0, parallelism=1)), FakeControlServer()
-        self.rig.coordinator._job = replace(JOB, spec=SPEC)
+        self.rig.coordinator.job = replace(JOB, spec=SPEC)
         self.server.connected = {0}
         self.visible: list[tuple[str, int]] = []
         """The topic's id and the offset of each record of ``a`` whose output is visible."""
@@ -56,12 +55,9 @@ class World:
         self.on_data_loss = on_data_loss
         self.enumerator = self.made_enumerator()
         self.enumerator.start(None)
-        sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
-        self.spec = SimpleNamespace(parallelism=1, checkpoint_interval=0.0, sink=sink)
-        job: Any = SimpleNamespace(spec=self.spec)
         parts: Any = {"server": self.server, "places": lambda _: None}
         self.pace = LocalPace(PaceParts(
-            job=job, enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
+            enumerator=self.enumerator, coordinator=self.rig.coordinator, completed=lambda *_: None,
             await_subtasks=lambda: None, liveness=StreamLiveness(), **parts,
         ))  # fmt: skip
         self.say(waits=True)
@@ -120,6 +116,10 @@ class World:
             time.sleep(0.001)
             self.obey()
             self.turn()
+
+    def record_no_more(self) -> None:
+        job = self.rig.coordinator.job
+        self.rig.coordinator.job = replace(job, spec=replace(job.spec, checkpoint_interval_millis=10**9))
 
     def discover(self) -> None:
         self.enumerator._discovered_at = -1e9
@@ -186,7 +186,7 @@ def test_an_offset_of_a_deleted_topic_does_not_place_its_successor(world: World)
 
 def test_a_partition_that_a_broker_does_not_know_yet_continues_where_it_was(world: World) -> None:
     """One stale answer, while the instance is replaced: the partition is there, and was read beyond the record."""
-    world.spec.checkpoint_interval = float("inf")
+    world.record_no_more()
     world.cluster.ends[A] = 1200
     world.run()
     world.cluster.behind = 2
@@ -199,7 +199,7 @@ def test_a_partition_that_a_broker_does_not_know_yet_continues_where_it_was(worl
 
 def test_a_drain_waits_for_a_partition_that_a_broker_has_not_heard_of_yet(world: World) -> None:
     """The group is ahead of the document, which says at the end that its offsets are exact."""
-    world.spec.checkpoint_interval = float("inf")
+    world.record_no_more()
     world.cluster.ends[A] = 1200
     world.run()
     world.pace._reported.offsets[A] = 1000  # the instance was lost before its report
@@ -229,7 +229,7 @@ def test_the_lag_is_that_of_the_topic_that_came_back(returned: World) -> None:
 
 
 def test_the_lag_counts_what_the_subtasks_have_committed_and_no_checkpoint_has_yet(world: World) -> None:
-    world.spec.checkpoint_interval = float("inf")
+    world.record_no_more()
     world.cluster.ends[A] = 1200
     world.run()
     assert [number for topic, number in world.visible if topic != NEW and number >= 1000] == list(range(1000, 1200))

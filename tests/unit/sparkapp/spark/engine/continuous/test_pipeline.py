@@ -106,11 +106,11 @@ def reached(work: Work) -> ReachedWatermarks | None:
     return ReachedWatermarks(own=min(partitions.values()), partitions=partitions)
 
 
-def coordinator() -> FakeCoordinator:
+def coordinator(job: Job) -> FakeCoordinator:
     """Behind checkpoint 6. The producers of checkpoint 4 can be used again."""
     made = FakeCoordinator(CheckpointDocument(
         job_uid="uid", attempt=2, checkpoint_id=6, created_at="", parallelism=PARALLELISM, prefix="p"
-    ))  # fmt: skip
+    ), job)  # fmt: skip
     for subtask in range(PARALLELISM):
         made.reusable.add(
             KafkaCommittable(
@@ -127,7 +127,8 @@ class Rig:
     def __init__(
         self, *, watermarks: JobWatermarks | None = None, interval_millis: int = 60_000, **failures: list[str]
     ) -> None:
-        self.server, self.coordinator = Server(**failures), coordinator()
+        job = replace(JOB, spec=replace(JOB.spec, checkpoint_interval_millis=interval_millis))
+        self.server, self.coordinator = Server(**failures), coordinator(job)
         self.completed: list[int] = []
         self.have_ended = False
         log = self.coordinator.log
@@ -145,7 +146,6 @@ class Rig:
         parts: Any = {"server": self.server, "coordinator": self.coordinator}
         unused: Any = None
         given: PaceParts[Any] = PaceParts(
-            job=replace(JOB, spec=replace(JOB.spec, checkpoint_interval_millis=interval_millis)),
             enumerator=enumerator, await_subtasks=ended, liveness=StreamLiveness(), places=lambda _: unused, **parts,
             completed=lambda completed, _: self.completed.append(completed.document.checkpoint_id),
         )  # fmt: skip
@@ -354,6 +354,16 @@ def test_watermarks_go_with_the_splits_and_come_back_with_the_answers() -> None:
         (20, [20, 22]), (21, [21, 23]),
     ]  # fmt: skip
     assert watermarks.snapshot.job == 25
+
+
+def test_the_next_checkpoint_has_the_parallelism_of_the_coordinator() -> None:
+    """A rescale in place changes it there alone."""
+    rig = Rig()
+    rig.run()
+    rig.coordinator.job = replace(JOB, spec=replace(JOB.spec, parallelism=1))
+    assert rig.pipeline.parallelism == 1
+    rig.pipeline.begin(LATER)
+    assert rig.coordinator.writers == [{0, 1}, {0}]
 
 
 def test_a_record_that_was_refused_without_a_guarantee_ends_the_checkpoint() -> None:

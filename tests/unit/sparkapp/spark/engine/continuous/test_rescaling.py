@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,17 +46,35 @@ class Subtasks:
         self.looks.append((self.count, ending))
 
 
-class Rig:
-    """Subtasks over a real control server, two at first. No checkpoint runs.
+class Pipeline:
+    """No checkpoint runs.
 
     :ivar boundaries: each parallelism that was written.
+    """
+
+    oldest = None
+
+    def __init__(self, parallelism: int) -> None:
+        self.parallelism = parallelism
+        self.boundaries: list[int] = []
+
+    def rescale(self, parallelism: int) -> None:
+        self.boundaries.append(parallelism)
+        self.parallelism = parallelism
+
+
+class Rig:
+    """Subtasks over a real control server, two at first.
+
+    :ivar boundaries: see :class:`Pipeline`.
     :ivar kept: how many executors were to stay, for each release.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
         self.server = ControlServer("127.0.0.1")
         self.subtasks = Subtasks(count)
-        self.boundaries: list[int] = []
+        pipeline = Pipeline(count)
+        self.boundaries = pipeline.boundaries
         self.kept: list[int] = []
         self._scale: Scale | None = None
         self._channels = ExitStack()
@@ -65,9 +82,9 @@ class Rig:
         monkeypatch.setattr(module, "release_executors", lambda *_, used, keep: self.kept.append(keep))
         parts: Any = {
             "spark": None, "subtasks": self.subtasks, "report": lambda **_: None, "places": lambda count: count,
-            "pipeline": SimpleNamespace(oldest=None, rescale=self.boundaries.append),
+            "pipeline": pipeline,
         }  # fmt: skip
-        self.rescaling = Rescaling(count, wanted=lambda: self._scale, server=self.server, **parts)
+        self.rescaling = Rescaling(wanted=lambda: self._scale, server=self.server, **parts)
 
     def connect(self, subtask: int, *, task: int, wave: int = 0) -> SubtaskChannel:
         channel = SubtaskChannel(self.server.address, subtask=subtask, task=task, wave=wave)

@@ -64,10 +64,10 @@ class Rig:
         enumerator: Any = SimpleNamespace(finished=False, stops={A: stops["a"], B: stops["b"]} if stops else {})
         unused: Any = None
         self.pipeline = Pipeline()
+        coordinator: Any = SimpleNamespace(job=replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)))
         given: PaceParts[Any] = PaceParts(
-            job=replace(JOB, spec=replace(JOB.spec, source=source, sink=sink)), server=unused, enumerator=enumerator,
-            coordinator=unused, completed=lambda *_: None, await_subtasks=lambda: None, liveness=StreamLiveness(),
-            places=lambda _: unused,
+            server=unused, enumerator=enumerator, coordinator=coordinator, completed=lambda *_: None,
+            await_subtasks=lambda: None, liveness=StreamLiveness(), places=lambda _: unused,
         )  # fmt: skip
         self.pace = TwoPhasePace(
             given, may_complete=lambda: True, spark=unused, subtasks=unused, scale=lambda: None,

@@ -11,9 +11,11 @@ import pytest
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import OffsetsOvertaken, OffsetsWentBackwards, SubtaskMissing
 from sparkapp.model.job.spec import Job
+from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.query import RunningQuery
 from sparkapp.spark.failures import printed
+from sparkapp.spark.state.query_log import QueryLog, restored_engine
 from tests.support.jobs.plain_job import plain_spec
 
 DOCUMENT = CheckpointDocument(
@@ -39,11 +41,12 @@ def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(monke
     monkeypatch.setattr(
         "sparkapp.spark.engine.micro_batch.engine.start_query", lambda *_, **__: RunningQuery(ended, server)
     )
-    parts: Any = {"spark": None, "enumerator": Enumerator(), "coordinator": SimpleNamespace(document=DOCUMENT)}
-    engine = MicroBatchEngine(
-        JOB, function=None, folder=Path(), stateful_allowed=True,
-        completed=lambda *_: None, **parts,
-    )  # fmt: skip
+    fakes: Any = {
+        "spark": None, "enumerator": Enumerator(), "coordinator": SimpleNamespace(document=DOCUMENT, job=JOB),
+    }  # fmt: skip
+    parts: EngineParts[Any] = EngineParts(completed=lambda *_: None, **fakes)
+    log = QueryLog(Path(), outlives_driver=True, restored=restored_engine(DOCUMENT))
+    engine = MicroBatchEngine(parts, function=None, log=log)
     engine.start()
     with pytest.raises(OffsetsOvertaken, match="explained: reading in-0 at 0 of 9") as caught:
         engine.await_end()
@@ -74,13 +77,13 @@ class Rig:
         monkeypatch.setattr("sparkapp.spark.engine.executors.had_executors", lambda _: has_run.pop(0))
         monkeypatch.setattr("sparkapp.spark.engine.executors.has_places", lambda *_: False)
         context = SimpleNamespace(cancelAllJobs=lambda: self.cancelled.append(self.query.isActive))
-        parts: Any = {
+        fakes: Any = {
             "spark": SimpleNamespace(sparkContext=context), "enumerator": Enumerator(),
-            "coordinator": SimpleNamespace(document=DOCUMENT),
+            "coordinator": SimpleNamespace(document=DOCUMENT, job=JOB),
         }  # fmt: skip
-        self.engine = MicroBatchEngine(
-            JOB, function=None, folder=Path(), stateful_allowed=True, completed=lambda *_: None, **parts
-        )
+        parts: EngineParts[Any] = EngineParts(completed=lambda *_: None, **fakes)
+        log = QueryLog(Path(), outlives_driver=True, restored=restored_engine(DOCUMENT))
+        self.engine = MicroBatchEngine(parts, function=None, log=log)
         self.engine.start()
         stream = self.engine._stream
         assert stream.plan_checkpoint()

@@ -62,7 +62,7 @@ class Planned:
     ) -> None:
         self.stream = StreamState(document.checkpoint_id)
         self.clock = clock or FakeClock()
-        fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or FakeCoordinator(document)}
+        fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or FakeCoordinator(document, JOB)}
         self.planner = MicroBatchPlanner(
             JOB, stream=self.stream, restored=restored_engine(document), liveness=StreamLiveness(), clock=self.clock,
             **fakes,
@@ -145,7 +145,7 @@ def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator)
 
 
 def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: Enumerator) -> None:
-    coordinator = FakeCoordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT, JOB)
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
 
     def forgotten_at(now: float) -> int:
@@ -167,7 +167,7 @@ def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: En
 
 
 def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) -> None:
-    coordinator = FakeCoordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT, JOB)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
 
@@ -182,7 +182,7 @@ def test_an_idle_driver_that_drains_writes_nothing_more(enumerator: Enumerator) 
 
 
 def test_a_stop_waits_for_the_document_that_is_being_written(enumerator: Enumerator) -> None:
-    coordinator = FakeCoordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT, JOB)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
     stops: list[bool] = []
@@ -197,7 +197,7 @@ def test_a_stop_waits_for_the_document_that_is_being_written(enumerator: Enumera
 
 
 def test_a_driver_that_was_superseded_while_it_was_idle_ends(enumerator: Enumerator) -> None:
-    coordinator = FakeCoordinator(DOCUMENT)
+    coordinator = FakeCoordinator(DOCUMENT, JOB)
     enumerator.waiting = 0
     planned = Planned(DOCUMENT, enumerator, coordinator=coordinator)
     coordinator.failure = CheckpointConflict("superseded")
