@@ -15,15 +15,13 @@ from sparkapp.checkpoint.pre_committed import Completed, PreCommitted, document_
 from sparkapp.clients.deadline import Clock
 from sparkapp.clients.transactions.partition_logs import GROUP_TOPIC
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.naming import is_first_start
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommitMode
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import TransactionFenced
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.protocol import ProtocolStep, StepHook, no_hook
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
-from sparkapp.sink.ending.log_scope import sink_topics
 from sparkapp.sink.pre_commit_check import CommitTimes
 from sparkapp.sink.producers.reusable_producers import ReusableProducers
 
@@ -122,24 +120,18 @@ class CheckpointCoordinator:
         """Writes the offsets that this attempt starts from, and its transactional ids, before anything is read.
 
         So a Latest or group start that dies before its first checkpoint starts again at the same offsets. A restored
-        partition that no longer matches is forgotten once, here. The next attempt knows every id that this attempt may
-        use: by the slots, or by ``transactional`` where it begins with the first hint.
+        partition that no longer matches is forgotten once, here.
 
         :param stops: stopping offset of each partition of a bounded job; fixed from now on.
         :param topic_ids: ids of the splits' topics.
         """
-        transactional = self.job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        hint = self.document.hint if transactional else self.ids.hint
-        self._writer.write(
-            replace(
-                self.document, splits=splits, parallelism=self.job.spec.parallelism, created_at=self._now(),
-                hint=hint, slots=self.ids.bounds,
-                transactional=transactional and is_first_start(hint, self.ids.bounds),
-                stops=dict(stops or {}), stopping=self.job.spec.source.stopping.fingerprint,
-                finished=False, local=None, topic_ids=dict(topic_ids or {}),
-                sink_topics=sink_topics(self.job.spec) if transactional else frozenset(),
-            )
+        spec = self.job.spec
+        begun = replace(
+            self.document, splits=splits, parallelism=spec.parallelism, created_at=self._now(),
+            stops=dict(stops or {}), stopping=spec.source.stopping.fingerprint,
+            finished=False, local=None, topic_ids=dict(topic_ids or {}),
         )  # fmt: skip
+        self._writer.write(self.ids.begun(begun, spec))
 
     def prepare(self, splits: Sequence[KafkaPartitionSplit], writers: Collection[int] | None = None) -> int:
         """Begins a checkpoint, before anything of it is written; called by the engine. Returns its number.

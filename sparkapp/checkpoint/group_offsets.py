@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.checkpoint.offset_commit import OffsetSender
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.offset_transactions import OffsetTransactions
 from sparkapp.source.offset_committer import OffsetCommitCallback, OffsetCommitter
@@ -21,7 +20,7 @@ def offset_committer(
     :param config: the job's consumer configuration, with the cluster's properties.
     """
     sink, sender = job.spec.sink, None
-    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+    if sink.delivery_guarantee.transactional:
         sender = OffsetTransactions(
             config, prefix=sink.transactional_id_prefix, group_id=job.spec.source.group_id, require_claim=claim.require
         )

@@ -17,6 +17,16 @@ class DeliveryGuarantee(StrEnum):
     AT_LEAST_ONCE = "AtLeastOnce"
     EXACTLY_ONCE = "ExactlyOnce"
 
+    @property
+    def transactional(self) -> bool:
+        """Whether records are written in transactions."""
+        return self is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether a checkpoint waits until brokers have its records. Without it an orderly end waits for all."""
+        return self is not DeliveryGuarantee.NONE
+
 
 class OffsetCommit(StrEnum):
     """The user's choice in ``source.offsetCommit``."""
@@ -46,7 +56,7 @@ def offset_commit_mode(
 
 def effective_offset_commit_mode(choice: OffsetCommit, delivery_guarantee: DeliveryGuarantee) -> OffsetCommitMode:
     """The mode of a job, which always takes checkpoints: KAFKA_PERIODIC is therefore never chosen here."""
-    if choice is OffsetCommit.IN_TRANSACTION and delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+    if choice is OffsetCommit.IN_TRANSACTION and delivery_guarantee.transactional:
         return OffsetCommitMode.IN_TRANSACTION
     return offset_commit_mode(
         enable_auto_commit=False,

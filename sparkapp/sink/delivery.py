@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.naming import pool_of_subtask
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.client.record_limits import producer_limits
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.exactly_once_writer import ExactlyOnceKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
-from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter
+from sparkapp.sink.writer import FLUSH_SECONDS, KafkaWriter, UnacknowledgedKafkaWriter
 
 if TYPE_CHECKING:
     from sparkapp.sink.router import Router
@@ -37,8 +36,10 @@ def writer_of(
 
     :param next_free: base of this attempt's transactional ids by hint: the restored hint's next free id.
     """
-    if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-        return KafkaWriter(sink, pool=pool, router=router, timeout=timeout)
+    guarantee = sink.delivery_guarantee
+    if not guarantee.transactional:
+        kind = KafkaWriter if guarantee.acknowledged else UnacknowledgedKafkaWriter
+        return kind(sink, pool=pool, router=router, timeout=timeout)
     ids = pool_of_subtask(
         sink.transaction_naming, prefix=sink.transactional_id_prefix, subtask=subtask, parallelism=subtask + 1,
         pool_size=sink.producers_pool_size, next_free=next_free,
@@ -56,14 +57,13 @@ def producer_config(job: Job, shared: Mapping[str, str]) -> dict[str, str]:
     """
     sink = job.spec.sink
     config = {**producer_limits(job), **sink.properties, **shared}
-    if sink.delivery_guarantee is DeliveryGuarantee.NONE:
-        return config
-    config |= {
-        "acks": "all",
-        "enable.idempotence": "true",
-        "max.in.flight.requests.per.connection": "5",
-    }
-    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+    if sink.delivery_guarantee.acknowledged:
+        config |= {
+            "acks": "all",
+            "enable.idempotence": "true",
+            "max.in.flight.requests.per.connection": "5",
+        }
+    if sink.delivery_guarantee.transactional:
         transaction_millis = sink.transaction_timeout_millis
         config["transaction.timeout.ms"] = str(transaction_millis)
         if not sink.transactions_expire:

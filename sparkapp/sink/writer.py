@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import InvalidArgument, PreCommitFailed
 from sparkapp.model.job.client.record_limits import BROKERS_DEFAULT
 from sparkapp.model.job.sections.sink import Sink
@@ -28,14 +27,17 @@ FLUSH_SECONDS = 120.0
 
 
 class KafkaWriter:
-    """Writes the records of one subtask without transactions (AtLeastOnce, None).
+    """Writes the records of one subtask without transactions (AtLeastOnce).
 
     Made for a task, or kept over checkpoints, as the engine likes.
 
     :param pool: the process's producers, shared by its writers.
     :param router: chooses topics and partitions; None leaves both to the sink's topic and the client's partitioner.
     :param timeout: seconds for a flush; never longer than a transaction may stay open.
+    :cvar repeats: whether a failed task writes the records of its checkpoint again.
     """
+
+    repeats = True
 
     def __init__(
         self, sink: Sink, *, pool: ProducerPool, router: Router | None = None, timeout: float = FLUSH_SECONDS
@@ -181,9 +183,7 @@ class KafkaWriter:
     def _pre_commit(
         self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
     ) -> KafkaCommittable | None:
-        if self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
-            self._pool.check_plain()
-        elif self._written:
+        if self._written:
             acknowledged = self._producer().flush(self._timeout)
             # The shared producer may also flush records of a failed task.
             if acknowledged < self._written:
@@ -207,11 +207,11 @@ class KafkaWriter:
             routed = batch if router is None else router.route(batch)
             self._producer().produce(routed, topic=topic)
         except BaseException:
-            if self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
-                self._reset()  # the producer has records of complete checkpoints, which nobody would write again
-            else:
-                self._fail()
+            self._fail_write()
             raise
+
+    def _fail_write(self) -> None:
+        self._fail()
 
     def _fail(self) -> None:
         self._drop_producer()
@@ -219,3 +219,18 @@ class KafkaWriter:
 
     def _reset(self) -> None:
         self._checkpoint_id = None
+
+
+class UnacknowledgedKafkaWriter(KafkaWriter):
+    """Writes the records of one subtask without a guarantee (None): its producer keeps them beyond the checkpoint."""
+
+    repeats = False
+
+    def _pre_commit(
+        self, checkpoint_id: int, ranges: tuple[KafkaPartitionSplit, ...], group_id: str | None, metadata: str
+    ) -> None:
+        self._pool.check_plain()
+
+    def _fail_write(self) -> None:
+        """The producer has records of complete checkpoints, which nobody would write again."""
+        self._reset()

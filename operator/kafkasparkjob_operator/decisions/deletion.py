@@ -47,7 +47,6 @@ from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model import names
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.report import DriverState, Report
 
@@ -80,7 +79,7 @@ def hold_change(
     if desired is None:
         return ()
     sink, attempt = desired.spec.sink, draft.section("attempt")
-    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not sink.transactions_expire:
+    if sink.delivery_guarantee.transactional and not sink.transactions_expire:
         return () if job.held else (HoldResource(),)
     recovered = (
         report is not None

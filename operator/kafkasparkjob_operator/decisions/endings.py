@@ -10,7 +10,6 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import TransformFailed
 from sparkapp.model.job.sections.sink import Sink
 
@@ -69,7 +68,7 @@ def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> st
     if not outcome or outcome in ORDERLY:
         return ""
     text = f"attempt {attempt} did not drain in order ({outcome})"
-    if sink is not None and sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+    if sink is not None and not sink.delivery_guarantee.transactional:
         return f"{text}: the next attempt writes the records since its last checkpoint again"
     never = sink is not None and not sink.transactions_expire
     until = (

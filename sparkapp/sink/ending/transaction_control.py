@@ -16,7 +16,6 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.partition_logs import LogScope
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import local_id, offsets_id
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointStoreUnavailable,
@@ -202,7 +201,7 @@ class KafkaTransactionControl:
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""
         unused = self._ids(document, document.prefixes).is_first_start and not document.transactional
-        return self._job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE or not unused
+        return self._job.spec.sink.delivery_guarantee.transactional or not unused
 
 
 def leave_nothing_open(

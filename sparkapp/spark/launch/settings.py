@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkapp.model import names
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spark_settings import (
     AUTHENTICATED,
@@ -94,7 +93,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     if Path(code).is_dir():
         settings[f"spark.executorEnv.{CODE_VARIABLE}"] = code
     settings |= {f"spark.executorEnv.{name}": value for name, value in variables_of(job.spec).items()}
-    exactly_once = job.spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    exactly_once = job.spec.sink.delivery_guarantee.transactional
     engine, _ = chosen_engine(job.spec)
     own = {**FORCED, **FIXED, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
     own |= FORCED_CONTINUOUS if engine is Engine.CONTINUOUS else {}

@@ -18,7 +18,7 @@ from sparkapp.clients.transactions.rights import RightsProbe
 from sparkapp.dataplane.batch import implementation
 from sparkapp.dataplane.client_check import check_consumer, check_producer
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
+from sparkapp.model.delivery_guarantee import OffsetCommit
 from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, TopicNotFound, TransactionTimeoutTooLong
 from sparkapp.model.job.client.config import cluster_config, consumer_config
 from sparkapp.model.job.sections.source import OnTopicDeleted
@@ -66,7 +66,7 @@ def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[st
     check_consumer(consumer, source.properties)
     shared = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}-check")
     config = producer_config(job, shared)
-    if sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+    if sink.delivery_guarantee.transactional:
         config["transactional.id"] = sink.transactional_id_prefix
     check_producer(config, sink.properties)
     return consumer
@@ -129,7 +129,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
             if deadline.expired:
                 raise
         time.sleep(_PAUSE)
-    if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+    if not job.spec.sink.delivery_guarantee.transactional:
         return
     values = cluster.broker_config(_MAX_TIMEOUT).values()
     allowed = min((int(value) for value in values if value.isdigit()), default=None)
@@ -203,9 +203,7 @@ def _missing_of_coordinators(job: Job, config: Mapping[str, str]) -> list[Right]
         if _uses_group(job) and not probe.may_read_group(spec.source.group_id, TopicPartition(topic, 0), deadline):
             missing.append(Right("READ", "group", spec.source.group_id))
         prefix = spec.sink.transactional_id_prefix
-        if spec.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not probe.may_write_id(
-            offsets_id(prefix), deadline
-        ):
+        if spec.sink.delivery_guarantee.transactional and not probe.may_write_id(offsets_id(prefix), deadline):
             missing.append(Right("WRITE", "transactional-id", f"{prefix}-"))
     finally:
         probe.close()

@@ -15,7 +15,7 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import GROUP_OFFSETS
 from sparkapp.clients.topics.topic_facts import TopicFacts
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
+from sparkapp.model.delivery_guarantee import OffsetCommit
 from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.spec import Job
@@ -100,7 +100,7 @@ def show_durability(job: Job, cluster: Cluster, shown: Shown) -> Future[None]:
             LOG.warning("%s", found.event)
             shown.warn(DriverEvent.TRANSACTIONS_NOT_DURABLE, found.event)
 
-    if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+    if not job.spec.sink.delivery_guarantee.transactional:
         done: Future[None] = Future()
         done.set_result(None)
         return done

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sparkapp.clients.daemon_thread import PeriodicThread
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import StreamStalled
 from sparkapp.model.job.sections.sink import Sink
 
@@ -40,7 +39,7 @@ _MOST_PROGRESS = 1_000_000
 
 def step_seconds(sink: Sink) -> float:
     """Longest checkpoint in seconds: a transaction that timed out cannot be committed."""
-    if sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE or not sink.transactions_expire:
+    if not sink.delivery_guarantee.transactional or not sink.transactions_expire:
         return MAX_STEP_SECONDS
     return sink.transaction_timeout_seconds + _AFTER_TIMEOUT_SECONDS
 

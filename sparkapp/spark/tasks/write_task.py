@@ -12,7 +12,6 @@ import pyarrow as pa
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
@@ -142,7 +141,7 @@ def write_batches(
             metadata=offset_mark(job.uid, job.attempt, order.checkpoint_id),
         )
     except KafkaSparkJobError as error:
-        if job.spec.sink.delivery_guarantee is not DeliveryGuarantee.NONE:
+        if writer.repeats:
             raise
         # No task has these records any more: a retry would succeed and hide the failure.
         failure = printed(error)

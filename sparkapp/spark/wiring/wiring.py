@@ -18,7 +18,6 @@ from sparkapp.clients.security.mounted import check_usable, mounted_security
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import cluster_config, group_member_config
@@ -180,7 +179,7 @@ class Wiring:
         self, control: KafkaTransactionControl, coordinator: CheckpointCoordinator | LocalCoordinator
     ) -> None:
         spec = self._context.job.spec
-        if spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        if not spec.sink.delivery_guarantee.transactional:
             return
         time_used = TransactionTime(spec.sink, commit_interval_millis=spec.commit_interval_millis)
         sweep = control.orphan_sweep(coordinator, time_used.shown_by(self._context.progress, self._context.reporter))

@@ -9,7 +9,6 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.report import DriverState, Report
@@ -62,7 +61,7 @@ def _judge_kafka(draft: StatusDraft, report: Report | None) -> None:
 def _judge_durability(draft: StatusDraft, report: Report | None, desired: DesiredJob) -> None:
     """Sets TransactionsDurable. What an attempt has found wrong stays in it until another attempt has looked."""
     kind = ConditionType.TRANSACTIONS_DURABLE
-    if desired.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+    if not desired.spec.sink.delivery_guarantee.transactional:
         draft.drop_condition(kind)
         return
     found = Durability.NOT_OBSERVED if report is None else report.durability
@@ -102,7 +101,7 @@ def judge_transactions(
     Jobs without transactions do not have the condition. Parameters and result as for :func:`judge_health`.
     """
     kind = ConditionType.TRANSACTIONS_HEALTHY
-    if desired is None or desired.spec.sink.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+    if desired is None or not desired.spec.sink.delivery_guarantee.transactional:
         return None
     if report is None or not report.transactions_known:
         for name in ("open", "oldestOpenTime"):

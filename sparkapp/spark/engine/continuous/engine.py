@@ -10,7 +10,6 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
 from sparkapp.model.report import Scale
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS, Fence, LostProducers
@@ -71,7 +70,6 @@ class ContinuousEngine:
         report: Callable[..., None],
     ) -> None:
         job, spark = parts.job, parts.spark
-        self._sink = job.spec.sink
         self._spark = spark
         self._enumerator = parts.enumerator
         self._draining = threading.Event()
@@ -165,8 +163,7 @@ class ContinuousEngine:
             self._announcements.subtask_silent(silent.subtask)
             self._subtasks.start_again(silent.task)
         self._server.adopt()
-        if self._sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            self._lost.look({each: self._pace.ids_of(each) for each in self._server.lost(LOST_SECONDS)})
+        self._lost.look({each: self._pace.ids_of(each) for each in self._server.lost(LOST_SECONDS)})
         self.executors.tasks = self._pace.parallelism
         self.executors.count()
         self._pace.places.check()

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.rules.engine_rules import planned_by
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import MAX_OFFSET
@@ -125,7 +124,7 @@ class TwoPhasePace:
 
     def ended(self, silent: set[int]) -> None:
         """With ``deliveryGuarantee: None`` brokers have every record if no subtask is silent."""
-        if silent and self._sink.delivery_guarantee is DeliveryGuarantee.NONE:
+        if silent and not self._sink.delivery_guarantee.acknowledged:
             raise not_everything_sent(f"subtasks {sorted(silent)} did not confirm that their records were sent")
 
     def _plan(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import (
     KafkaSparkJobError,
     OffsetsWentBackwards,
@@ -131,7 +130,7 @@ class MicroBatchEngine:
         if self._stream.abandoned:
             return
         if self._stream.stopped and self._stream.failure is None:
-            if self._parts.job.spec.sink.delivery_guarantee is DeliveryGuarantee.NONE:
+            if not self._parts.job.spec.sink.delivery_guarantee.acknowledged:
                 flush_workers(self._parts.spark, self._parts.job)
             return
         failure = self._stream.failure or original_error(query.exception())

@@ -463,6 +463,14 @@ def test_the_ids_of_subtasks_without_work_are_not_in_use() -> None:
     assert each.ids_in_use() == ["p-7"]
 
 
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.NONE, DeliveryGuarantee.AT_LEAST_ONCE])
+def test_a_job_without_transactions_has_no_ids(guarantee: DeliveryGuarantee) -> None:
+    """The engine would fence them for a lost subtask."""
+    each = coordinator(Group(), replace(SPEC, sink=replace(SPEC.sink, delivery_guarantee=guarantee)))
+    each.prepare(SPLITS)
+    assert each.ids_in_use() == []
+
+
 def test_each_checkpoint_has_its_own_begin() -> None:
     transactions = patient()
     each = coordinator(Group(), transactions=transactions)

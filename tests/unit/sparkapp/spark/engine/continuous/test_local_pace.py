@@ -13,6 +13,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskMissing, TransformFailed
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.answers import Answer
@@ -65,7 +66,7 @@ class Driver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.enumerator = FakeControlServer(), Enumerator()
         monkeypatch.setattr("sparkapp.spark.engine.continuous.local.coordinator_calls.AGAIN_SECONDS", 0.0)
-        sink = SimpleNamespace(delivery_guarantee=None, transactions_expire=True, transaction_timeout_seconds=60)
+        sink = Sink(topic="out", transactional_id_prefix="p")
         self.spec = spec = SimpleNamespace(parallelism=2, checkpoint_interval=0.0, sink=sink)
         job: Any = SimpleNamespace(spec=spec)
         self.coordinator = FakeLocalCoordinator(CLAIM, job, group=77)
