@@ -216,11 +216,12 @@ def test_a_task_that_never_had_a_place_does_not_hold_up_a_stop(stopped: Stop, mo
 
 
 def test_a_stop_ends_although_nobody_can_complete_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No executor replaces those that are lost. Only an error ends what is open."""
+    """No executor replaces those that are lost. Only an error ends what is open, and what subtasks had begun."""
     monkeypatch.setattr(pipeline, "LOST_SECONDS", 0.2)
     subtasks = SimpleNamespace(ended=False, count=PARALLELISM, cancel=lambda: None)
     monkeypatch.setattr(module, "Subtasks", lambda *_, **__: subtasks)
     engine: Any = engine_of(DeliveryGuarantee.EXACTLY_ONCE)
+    monkeypatch.setattr(engine._server, "withdraw", lambda: False)
     engine.executors = SimpleNamespace(count=lambda: None)
     engine._pace._rescaling.places = SimpleNamespace(check=lambda: None)
     engine._pace._pipeline._running = SimpleNamespace(
