@@ -17,6 +17,8 @@ def begins(name: str, prefixes: Iterable[str]) -> str:
 
 
 _CONF = ("sparkConf",)
+PRIVATE_KEY = "PRIVATE KEY-----"
+"""The end of a private key's first line. The operator knows more forms (``client.secret_names``)."""
 _REFUSED_BY_NAME = [name for name in REFUSED if not name.startswith(REFUSED_PREFIXES)]
 _FAMILY, *_FAMILIES = RESERVED_PREFIXES
 _FREE = "".join(f" && e.name != '{name}'" for name in FREE_NAMES)
@@ -60,6 +62,11 @@ OPERATOR_RULES = (
         f"!self.exists(e, has(e.value) && {is_secret('e.name')})",
         "a variable with the name of a credential does not have its value here: put it into a Secret and use"
         " valueFrom.secretKeyRef",
+        ("driver.env", "executor.env"),
+    ),
+    ObjectRule(
+        f"!self.exists(e, has(e.value) && e.value.contains('{PRIVATE_KEY}'))",
+        "a private key does not belong into a variable's value: put it into a Secret and use valueFrom.secretKeyRef",
         ("driver.env", "executor.env"),
     ),
     ObjectRule(
@@ -107,6 +114,11 @@ OPERATOR_RULES = (
         f"!self.exists(k, k in {listed(FIXED)})",
         "this Spark setting is the checkpoint's: remove it; it decides the log and the state of the query, and the time"
         " zone UTC",
+        _CONF,
+    ),
+    ObjectRule(
+        f"!self.exists(k, self[k].contains('{PRIVATE_KEY}'))",
+        "a private key does not belong in sparkConf: use driver.env or executor.env with valueFrom.secretKeyRef",
         _CONF,
     ),
     ObjectRule(
