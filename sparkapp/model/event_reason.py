@@ -102,6 +102,10 @@ class DriverEvent(ExplainedReason):
         "`source.startup.specificOffsets` names partitions that the job does not read.",
         "Correct the names of topics and partitions.",
     )
+    STARTED_FROM_SNAPSHOT = (
+        "StartedFromSnapshot",
+        "The first start of the job begins at the snapshot of `spec.startFrom`.",
+    )
     STATE_EDITED = (
         "StateEdited",
         "Somebody has edited the state, or put an earlier state back. The message has each offset before and after.",

@@ -7,7 +7,12 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafkasparkjob_operator.controller.refusals import NameTaken, ObjectAwaitsCollection, SecretExists
+from kafkasparkjob_operator.controller.refusals import (
+    NameTaken,
+    ObjectAwaitsCollection,
+    SecretExists,
+    SnapshotNotReady,
+)
 from kafkasparkjob_operator.decisions.plan import (
     Action,
     Activate,
@@ -57,7 +62,10 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
 from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.settings import NetworkRules
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotState
 from sparkapp.model import commands, names
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot
+from sparkapp.model.errors import CheckpointUnusable
 
 Manifests = tuple[Mapping[str, Any], ...]
 
@@ -128,6 +136,7 @@ class PlanRunner:
         :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
         :raises SecretExists: the Secret of an earlier claim is still there, or somebody else's; retry later.
+        :raises SnapshotNotReady: the snapshot that the attempt begins at has no checkpoint; retry later.
         :raises NameTaken: a foreign object has the name of ConfigMap or driver; another number is tried next.
         """
         references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
@@ -135,9 +144,11 @@ class PlanRunner:
         await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
         code = action.desired.spec.transform.code
         modules = await self._cluster.get("ConfigMap", job.namespace, code) if code else None
+        snapshots = {action.snapshot: await self._checkpoint_of(action.snapshot, job)} if action.snapshot else {}
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
             resource_spec=action.resource_spec, settles=action.settles, code=action.code, modules=modules,
+            snapshots=snapshots,
         )  # fmt: skip
         try:
             record = await self.guard().create(claim)
@@ -160,6 +171,31 @@ class PlanRunner:
                 "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
             )
             raise
+
+    async def _checkpoint_of(self, name: str, job: JobIdentity) -> str:
+        """The text of a snapshot's checkpoint, which its own ConfigMap holds.
+
+        :raises SnapshotNotReady: there is none.
+        """
+        body = await self._cluster.get(names.SNAPSHOT_KIND, job.namespace, name)
+        if body is None:
+            msg = f"the namespace has no KafkaSparkSnapshot {name}: kubectl get kss -n {job.namespace} lists them"
+            raise SnapshotNotReady(msg)
+        status = body.get("status") or {}
+        if status.get("state") != SnapshotState.READY:
+            msg = f"snapshot {name} is not Ready: {status.get('message') or 'the operator has not filled it yet'}"
+            raise SnapshotNotReady(msg)
+        kept = status.get("configMap") or {}
+        config_map = await self._cluster.get("ConfigMap", job.namespace, str(kept.get("name", "")))
+        if config_map is None or config_map["metadata"]["uid"] != kept.get("uid"):
+            msg = f"ConfigMap {kept.get('name')} of snapshot {name} was deleted: name another snapshot"
+            raise SnapshotNotReady(msg)
+        text = str((config_map.get("data") or {}).get(names.SNAPSHOT_KEY, ""))
+        try:
+            decode_snapshot(text, job_uid=str(status.get("jobUID", "")))
+        except CheckpointUnusable as error:
+            raise SnapshotNotReady(f"snapshot {name}: {error.message}") from error
+        return text
 
     async def _create_secret(self, job: JobIdentity, attempt: int, record: Body) -> None:
         """:raises SecretExists: it was not made for this claim, so others may know its content."""

@@ -238,7 +238,7 @@ class Reconciler:
         except ClusterError as error:
             if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
                 await self._hold.release(job, (left_open(job, error.message),))
-            if self._failures.lasts(job.identity.key, error) or isinstance(error, refusals.NameTaken):
+            if self._failures.lasts(job.identity.key, error) or isinstance(error, refusals.AT_ONCE):
                 failed, event = refusals.not_started(job, error, self._now())
                 await self._publish(job, failed, (event,))
             raise

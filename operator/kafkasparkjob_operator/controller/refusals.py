@@ -34,6 +34,12 @@ class SecretExists(ClusterError):
     reason = "SecretExists"
 
 
+class SnapshotNotReady(ClusterError):
+    """The snapshot that the next attempt begins at has no checkpoint."""
+
+    reason = JobReason.SNAPSHOT_NOT_READY
+
+
 class NameTaken(ClusterError):
     """A foreign object has a name of the next attempt: that of its ConfigMap, or of its driver's pod."""
 
@@ -45,6 +51,10 @@ class NameTaken(ClusterError):
             f" delete it: {commands.delete(kind, name, namespace)}"
         )
         self.kind, self.name = kind, name
+
+
+AT_ONCE = (NameTaken, SnapshotNotReady)
+"""Failures that status and events report at once."""
 
 
 class Failures:
@@ -103,7 +113,7 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
         text = f"Kubernetes refused an object of the next attempt: {text}"
     elif isinstance(error, NameTaken):
         reason = TAKEN[error.kind]
-    elif isinstance(error, ObjectAwaitsCollection):
+    elif isinstance(error, ObjectAwaitsCollection | SnapshotNotReady):
         reason = error.reason
     else:  # the job is not the cause
         reason = JobReason.START_FAILED

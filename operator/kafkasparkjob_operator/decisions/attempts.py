@@ -18,6 +18,7 @@ from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.sections.retention import due_snapshot
 
 AWAIT_CLAIMANT = 10.0
 """Seconds to wait for the driver pod of a claimed attempt; the claimant creates it right after the ConfigMap."""
@@ -104,6 +105,15 @@ def spec_of(
         )  # fmt: skip
     except ConfigurationError:
         return None
+
+
+def snapshot_of_start(live: Live, desired: DesiredJob) -> str:
+    """The snapshot that the next attempt begins at; empty for none.
+
+    Called where an attempt is started: no attempt starts from a state that is refused. The driver decides by the same
+    rule.
+    """
+    return due_snapshot(desired.spec.start_snapshot, desired.spec.restore, live.state.document)
 
 
 def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, ...]:

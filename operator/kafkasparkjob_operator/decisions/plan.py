@@ -38,6 +38,7 @@ class StartAttempt:
     :param settles: the driver settles the transactions of earlier attempts and ends.
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules, for the attempt's ConfigMap.
+    :param snapshot: that the attempt begins at; empty for none.
     """
 
     attempt: int
@@ -48,6 +49,7 @@ class StartAttempt:
     settles: bool = False
     referenced: References = field(default_factory=References)
     code: str = ""
+    snapshot: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

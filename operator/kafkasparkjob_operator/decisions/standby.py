@@ -16,6 +16,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     current_attempt,
     next_attempt,
     own_drivers,
+    snapshot_of_start,
     standby_drivers,
     unused_claims,
 )
@@ -233,6 +234,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         referenced=live.references(job.identity), code=observation.code,
+        snapshot=snapshot_of_start(live, desired),
     )  # fmt: skip
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
 

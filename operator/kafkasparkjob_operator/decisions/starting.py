@@ -14,6 +14,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     record_of,
     show_spec,
     show_start,
+    snapshot_of_start,
     spec_of,
     standby_drivers,
     start_reason,
@@ -245,6 +246,7 @@ def submit(
                 settles=settles,
                 referenced=live.references(job.identity),
                 code=code,
+                snapshot="" if settles else snapshot_of_start(live, desired),
             )
         )
     else:

@@ -106,16 +106,18 @@ def attempt_config_map(
     settles: bool = False,
     code: str = "",
     modules: Mapping[str, Any] | None = None,
+    snapshots: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
     :param code: digest of the user's modules; empty where it is unknown.
     :param modules: the ConfigMap of the user's modules; None where there is none.
+    :param snapshots: checkpoints of the snapshots that the attempt begins at, by name.
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
-        settles_only=settles,
+        settles_only=settles, snapshots=snapshots or {},
     )  # fmt: skip
     template = executor_pod_template(job, desired, attempt=attempt)
     recorded = {

@@ -259,6 +259,11 @@ class JobReason(ExplainedReason):
         " parallelism.",
         "Correct what has failed, or change `spec.restartNonce`.",
     )
+    SNAPSHOT_NOT_READY = (
+        "SnapshotNotReady",
+        "The snapshot that the next attempt begins at does not exist or holds no checkpoint. The operator looks again.",
+        "Name a snapshot that is Ready: `kubectl get kss -n NAMESPACE` lists them.",
+    )
     SPEC_CHANGED = "SpecChanged", "The driver drains at a checkpoint, for a changed spec."
     START_FAILED = (
         "StartFailed",

@@ -105,8 +105,9 @@ class DesiredJob:
         return self._application(both_default) == other._application(both_default)
 
     def _application(self, any_image: bool) -> tuple[object, ...]:
-        # The checkpoint to restore has no effect by itself: a change of the nonce has.
-        spec = replace(self.spec, restore=replace(self.spec.restore, checkpoint=0))
+        # The checkpoint to restore has no effect by itself: a change of the nonce has. A start is over.
+        restore = replace(self.spec.restore, checkpoint=0, snapshot="")
+        spec = replace(self.spec, restore=restore, start_snapshot="")
         workload = replace(self.workload, image="" if any_image else self.workload.image, default_image=False)
         return spec, workload, self.restart_nonce
 

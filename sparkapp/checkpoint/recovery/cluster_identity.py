@@ -9,6 +9,7 @@ from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model import commands
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import ClusterChanged
 from sparkapp.model.job.spec import Job
 
@@ -71,6 +72,25 @@ def on_cluster(document: CheckpointDocument, job: Job, cluster_id: str) -> Check
     LOG.warning("%s: the job resumes there, as spec.kafka.clusterId says", difference)
     # The offsets of a local pace that has ended in order are exact. A mirrored group may be behind them.
     return replace(document, cluster_id=cluster_id, topic_ids={}, local=None, evidence_group="")
+
+
+def refuse_snapshot_elsewhere(job: Job, name: str, snapshot: RetainedCheckpoint, cluster_id: str) -> None:
+    """Called by recovery before the claim, where an attempt begins at a snapshot.
+
+    :param name: of the snapshot. :param cluster_id: of the brokers; empty where it is not known.
+    :raises ClusterChanged: the snapshot is of another cluster, and the spec does not name the brokers' cluster.
+    """
+    if not cluster_id or snapshot.cluster_id in {"", cluster_id} or job.spec.kafka.cluster_id == cluster_id:
+        return
+    msg = (
+        f"snapshot {name} is of Kafka cluster {snapshot.cluster_id}, and spec.kafka.bootstrapServers"
+        f" {job.spec.kafka.bootstrap_servers} reaches the cluster {cluster_id}: its offsets mean nothing there"
+    )
+    remedy = (
+        "set spec.kafka.bootstrapServers to the brokers of the snapshot's cluster\n"
+        f"or, if this cluster is a mirror with the same offsets:\n{_named(job, cluster_id)}"
+    )
+    raise ClusterChanged(msg, remedy=remedy)
 
 
 def _named(job: Job, cluster_id: str) -> str:

@@ -14,19 +14,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named
+from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named, refuse_snapshot_elsewhere
 from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
 from sparkapp.checkpoint.recovery.local_starts import resumed
-from sparkapp.checkpoint.recovery.restore import Restored, go_back, restore_due
+from sparkapp.checkpoint.recovery.restore import Restored, begin_at, go_back, snapshot_of
 from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
 from sparkapp.model.errors.listed import listed
+from sparkapp.model.job.sections.retention import due_snapshot, is_first_start, restore_due
 from sparkapp.model.job.sections.sink import OnTransactionLost
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import Settled
@@ -116,6 +118,7 @@ def recover(
         refuse_lost_state(job, retained)
         refuse_other_than_named(job, cluster_id)
         latest = refuse_older_state(None, marks, job)
+        snapshot = _due_snapshot(job, None, cluster_id)
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
             parallelism=job.spec.parallelism, prefix=prefix, cluster_id=cluster_id,
@@ -128,6 +131,7 @@ def recover(
             raise CheckpointConflict(msg)
         previous = on_cluster(previous, job, cluster_id)
         latest = refuse_older_state(previous, marks, job)
+        snapshot = _due_snapshot(job, previous, cluster_id)
         engine.rewound(previous.engine)  # refuses a text that is not the engine's
         edited = signs_of_edit(previous, retained) if previous.local is None else ""
         # Parallelism stays the writer's: the committables' ranges are derived with it.
@@ -169,17 +173,17 @@ def recover(
     served = not restore_due(document, job.spec.restore)
     recorded = document
     if document.local is not None and not job.settles_only:
-        forced = not served and job.spec.restore.checkpoint > 0
+        forced = not served and job.spec.restore.names_target
         document = resumed(document, document.local, marks.final(claim), job, forced=forced)
-    restored = None
-    if not served:
-        document, restored = _served(document, job, retained=retained, engine=engine, latest=latest, recorded=recorded)
-    if aborted or not served:
+    document, restored = _served(
+        document, job, retained=retained, engine=engine, latest=latest, recorded=recorded, snapshot=snapshot
+    )
+    if aborted or not served or restored is not None:
         version = store.write(encode(document), expected=version)
     for split in lost:
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
     return Recovery(
-        document=document, version=version, first_start=claim.checkpoint_id == 0 and not claim.splits,
+        document=document, version=version, first_start=is_first_start(document),
         lost=lost, committed=committed, aborted=aborted, restored=restored, edited=edited,
     )  # fmt: skip
 
@@ -192,13 +196,37 @@ def _served(
     engine: EngineTexts,
     latest: Mark | None,
     recorded: CheckpointDocument,
+    snapshot: RetainedCheckpoint | None,
 ) -> tuple[CheckpointDocument, Restored | None]:
-    """The document after ``spec.restore``, whose nonce is new; it may ask for a start without a checkpoint."""
-    if not job.spec.restore.checkpoint:
-        return replace(document, redeploy_nonce=job.spec.restore.nonce), None
-    # One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
-    after = 0 if latest is None else latest.checkpoint_id
-    return go_back(document, job.spec.restore, store=retained, engine=engine.rewound, after=after, recorded=recorded)
+    """The document after ``spec.restore`` with a new nonce, and after ``spec.startFrom`` of a first start.
+
+    One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
+    """
+    restore, rewound = job.spec.restore, engine.rewound
+    is_first = is_first_start(document)
+    if restore_due(document, restore):
+        if restore.checkpoint or (restore.snapshot and not is_first):
+            after = 0 if latest is None else latest.checkpoint_id
+            return go_back(
+                document, restore, store=retained, engine=rewound, after=after, recorded=recorded, snapshot=snapshot
+            )
+        document = replace(document, redeploy_nonce=restore.nonce)
+    if is_first and snapshot is not None:
+        return begin_at(document, job.spec.start_snapshot, snapshot, engine=rewound)
+    return document, None
+
+
+def _due_snapshot(job: Job, previous: CheckpointDocument | None, cluster_id: str) -> RetainedCheckpoint | None:
+    """The checkpoint of the snapshot that this attempt begins at; None for none. Nothing is written before.
+
+    :raises CheckpointUnusable: it cannot be read. :raises ClusterChanged: it is of another cluster.
+    """
+    name = due_snapshot(job.spec.start_snapshot, job.spec.restore, previous)
+    if not name or job.settles_only:
+        return None
+    snapshot = snapshot_of(job, name)
+    refuse_snapshot_elsewhere(job, name, snapshot, cluster_id)
+    return snapshot
 
 
 def splits_after(

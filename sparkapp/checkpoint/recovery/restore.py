@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained, retained_key
-from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.checkpoint.retained_codec import decode_retained, decode_snapshot
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
 from sparkapp.model.job.sections.retention import Restore
+from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition, named
 
 _SHOWN = 15
@@ -48,16 +49,29 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What recovery went back to."""
+    """What recovery went back to, or what a first start began at.
+
+    :param snapshot: whose checkpoint it is; empty for a retained checkpoint.
+    :param first_start: the job had no offsets of its own, so nothing is known of what was written before.
+    """
 
     checkpoint: RetainedCheckpoint
     rewind: Rewind
+    snapshot: str = ""
+    first_start: bool = False
 
     def describe(self) -> str:
         checkpoint = self.checkpoint
-        return (
-            f"went back to checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}: {self.rewind.describe()}"
-        )
+        which = f"checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}"
+        if self.snapshot:
+            which += f", from snapshot {self.snapshot} of the job with UID {checkpoint.job_uid}"
+        if self.first_start:
+            size = len(checkpoint.offsets)
+            return (
+                f"begins at {which}: {size} partition(s); what another job has written after that checkpoint is written"
+                " again"
+            )
+        return f"went back to {which}: {self.rewind.describe()}"
 
 
 def rewind_between(current: CheckpointDocument, target: RetainedCheckpoint) -> Rewind:
@@ -79,17 +93,13 @@ def rewind_between(current: CheckpointDocument, target: RetainedCheckpoint) -> R
     )
 
 
-def restore_due(document: CheckpointDocument, restore: Restore) -> bool:
-    """Whether the nonce is higher than the last nonce that the document served."""
-    return restore.nonce > document.redeploy_nonce
-
-
 def go_back(
     document: CheckpointDocument,
     restore: Restore,
     *,
     store: RetainedStore,
     engine: Callable[[str], str],
+    snapshot: RetainedCheckpoint | None = None,
     after: int = 0,
     recorded: CheckpointDocument | None = None,
 ) -> tuple[CheckpointDocument, Restored]:
@@ -101,21 +111,66 @@ def go_back(
 
     :param document: of the current checkpoint, with nothing left to settle.
     :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint.
+    :param snapshot: the checkpoint of ``restore.snapshot``, if that is named.
     :param after: the highest number that the job has given, where the document may be older.
     :param recorded: the current checkpoint as it was written, where subtasks have committed more since (ADR 56).
     :raises CheckpointNotRetained: that checkpoint is not retained. :raises CheckpointUnusable: it cannot be read.
     :raises RestoreRefused: operators keep state, which does not go back.
     """
-    refuse_state(document, restore.checkpoint)
+    target = snapshot
+    refuse_state(document, restore.checkpoint if target is None else target.checkpoint_id)
+    if target is None:
+        target = _retained(document, restore.checkpoint, store=store, recorded=recorded)
+    rewound = _at(document, target, number=max(document.checkpoint_id, after) + 1, engine=engine)
+    rewind = rewind_between(document, target)
+    return replace(rewound, redeploy_nonce=restore.nonce), Restored(
+        checkpoint=target, rewind=rewind, snapshot=restore.snapshot
+    )
+
+
+def begin_at(
+    document: CheckpointDocument, name: str, snapshot: RetainedCheckpoint, *, engine: Callable[[str], str]
+) -> tuple[CheckpointDocument, Restored]:
+    """The document of a first start at the snapshot's offsets and stops; the caller writes it.
+
+    The write makes it a job with a checkpoint, so the next attempt resumes there and does not begin again.
+
+    :param document: the claim of a first start. :param name: of the snapshot.
+    """
+    begun = _at(document, snapshot, number=document.checkpoint_id + 1, engine=engine)
+    rewind = rewind_between(document, snapshot)
+    return begun, Restored(checkpoint=snapshot, rewind=rewind, snapshot=name, first_start=True)
+
+
+def snapshot_of(job: Job, name: str) -> RetainedCheckpoint:
+    """The checkpoint of a snapshot, which the operator has put into the description of the attempt.
+
+    :raises CheckpointUnusable: it cannot be read, or the description has none.
+    """
+    if name not in job.snapshots:
+        msg = f"the description of the attempt has no checkpoint of KafkaSparkSnapshot {name}"
+        raise CheckpointUnusable(msg, remedy=_REMEDY_NO_SNAPSHOT)
+    return decode_snapshot(job.snapshots[name])
+
+
+def _retained(
+    document: CheckpointDocument, checkpoint_id: int, *, store: RetainedStore, recorded: CheckpointDocument | None
+) -> RetainedCheckpoint:
     try:
-        target = find_retained(store.read(), restore.checkpoint, job_uid=document.job_uid)
+        return find_retained(store.read(), checkpoint_id, job_uid=document.job_uid)
     except CheckpointNotRetained:
-        if restore.checkpoint != document.checkpoint_id:
+        if checkpoint_id != document.checkpoint_id:
             raise
-        target = retained(recorded or document)
-    rewound = replace(
+        return retained(recorded or document)
+
+
+def _at(
+    document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: Callable[[str], str]
+) -> CheckpointDocument:
+    """The document at the target's offsets. Topics of another cluster have other ids."""
+    return replace(
         document,
-        checkpoint_id=max(document.checkpoint_id, after) + 1,
+        checkpoint_id=number,
         splits=tuple(
             KafkaPartitionSplit(partition, offset, offset) for partition, offset in sorted(target.offsets.items())
         ),
@@ -125,9 +180,7 @@ def go_back(
         engine=engine(document.engine),
         finished=False,
         drained=False,
-        redeploy_nonce=restore.nonce,
     )
-    return rewound, Restored(checkpoint=target, rewind=rewind_between(document, target))
 
 
 def refuse_state(document: CheckpointDocument, checkpoint_id: int) -> None:
@@ -177,6 +230,10 @@ def retained_checkpoints(texts: dict[str, str], *, job_uid: str) -> list[Retaine
     return found
 
 
+_REMEDY_NO_SNAPSHOT = (
+    "run the job in a cluster whose operator is of this release: it adds the checkpoint. On a developer's machine use"
+    " source.startup.mode SpecificOffsets with the offsets of the snapshot's ConfigMap"
+)
 _REMEDY_STATE = (
     "remove spec.restore.checkpoint to resume from the last checkpoint. To read earlier records with empty state,"
     " create a job with another name and source.startup.mode SpecificOffsets (`python3 -m sparkapp checkpoint show` has"

@@ -139,7 +139,7 @@ def refuse_older_state(document: CheckpointDocument | None, marks: GroupMarks, j
         if job.spec.source.startup.mode is not StartupMode.GROUP_OFFSETS:
             msg = f"the state is empty, and {committed}: records would be written again"
             raise StateRolledBack(msg, remedy=_empty_remedy(job))
-    elif is_older(document, latest) and not (restore.checkpoint and restore.nonce > document.redeploy_nonce):
+    elif is_older(document, latest) and not (restore.names_target and restore.nonce > document.redeploy_nonce):
         msg = (
             f"the state is at checkpoint {document.checkpoint_id} of attempt {document.attempt}, and {committed}: an"
             " earlier state was restored, and records would be written again"

@@ -93,10 +93,20 @@ class JobSpec:
             " executors mount it."
         ),
         "metrics": Described("Metrics of the job."),
+        "startFrom": Described("Start of a new job. A job with a checkpoint ignores it."),
     }
 
+    start_snapshot: str = at(
+        "Name of a KafkaSparkSnapshot in the namespace of the job. The first start begins at its offsets instead of"
+        " source.startup, and later records are read and written by this job.",
+        default="",
+        path="startFrom.snapshot",
+        required=True,
+        form=OBJECT,
+    )
     restore: Restore = at(
-        "Restore of a retained checkpoint. The job reads and writes all later records again.", default_factory=Restore
+        "Restore of a retained checkpoint or of a snapshot. The job reads and writes all later records again.",
+        default_factory=Restore,
     )
     parallelism: int = at(
         "Number of subtasks that read and write in parallel. A change, also by kubectl scale, drains"
@@ -185,6 +195,7 @@ class Job:
     """One attempt of a job: its resource by name, UID and generation, its number, and its spec.
 
     :param settles_only: the job is being deleted: the attempt settles its transactions and ends.
+    :param snapshots: checkpoints of the snapshots that the attempt may begin at, by their names, as retained texts.
     :param record_limits: ``max.message.bytes`` of topics that it writes; the driver sets them for its tasks.
     """
 
@@ -195,4 +206,5 @@ class Job:
     attempt: int
     spec: JobSpec
     settles_only: bool = False
+    snapshots: Mapping[str, str] = field(default_factory=dict)
     record_limits: Mapping[str, int] = field(default_factory=dict)

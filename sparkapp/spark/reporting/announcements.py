@@ -47,8 +47,10 @@ class Announcements:
             )
         if recovery.restored is not None:
             LOG.info("%s", recovery.restored.describe())
-            self._events.event(DriverEvent.RESTORED_FROM_CHECKPOINT, recovery.restored.describe())
-        elif recovery.first_start and self._job.spec.restore.checkpoint and self._job.spec.restore.nonce:
+            is_start = recovery.restored.first_start
+            reason = DriverEvent.STARTED_FROM_SNAPSHOT if is_start else DriverEvent.RESTORED_FROM_CHECKPOINT
+            self._events.event(reason, recovery.restored.describe())
+        elif recovery.first_start and self._job.spec.restore.names_target and self._job.spec.restore.nonce:
             message = (
                 "spec.restore has no effect on the job's first start: there is no checkpoint yet."
                 " A later increase of spec.restore.nonce restores the checkpoint"

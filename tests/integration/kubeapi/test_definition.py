@@ -15,7 +15,7 @@ from resourceschema.definition import definition_of
 from resourceschema.kinds import JOB
 from sparkapp.model.errors import ConfigurationError
 from tests.support.fakes.kubernetes import merged
-from tests.support.kubernetes.api_client import JOBS, REPOSITORY, ApiClient, ApiError
+from tests.support.kubernetes.api_client import JOBS, REPOSITORY, SNAPSHOTS, ApiClient, ApiError
 
 CORPUS = Path(__file__).parent / "corpus"
 BASE = yaml.safe_load((CORPUS / "base.yaml").read_text(encoding="utf-8"))
@@ -106,7 +106,8 @@ def test_an_example_is_applied_as_it_is_and_with_its_placeholder_replaced(
     for manifest in yaml.safe_load_all(text.replace(BROKER, broker)):
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         core = f"/api/v1/namespaces/default/{kind.lower()}s"
-        path_of = JOBS.format("default") if kind == "KafkaSparkJob" else core
+        own = {"KafkaSparkJob": JOBS, "KafkaSparkSnapshot": SNAPSHOTS}
+        path_of = own[kind].format("default") if kind in own else core
         query = "?fieldManager=kubectl&dryRun=All&fieldValidation=Strict"
         applied = api.call("PATCH", f"{path_of}/{name}{query}", manifest, content_type="application/apply-patch+yaml")
         if kind == "KafkaSparkJob":

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.model import names
+from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.codec import decode_job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.state import query_log
+from tests.support.fakes.group_evidence import NoMarks
+from tests.support.fakes.transactions import FakeControl
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.live_snapshot import LiveSnapshot
@@ -48,6 +57,35 @@ def test_a_snapshot_outlives_its_job(running: Running, api: ApiClient) -> None:
     checkpoint = decode_snapshot(kept["data"][names.SNAPSHOT_KEY], job_uid=uid)
     assert dict(checkpoint.offsets) == {FIRST: 40, SECOND: 60}
     assert snapshot.status == status
+
+
+def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api: ApiClient, core: Any) -> None:
+    namespace = running.place.namespace
+    first = LiveJob(api, namespace, "first-life")
+    first.create()
+    first.await_driver(1)
+    first.checkpoint(1, 12, splits=SPLITS, cluster_id="kafka-1")
+    snapshot = LiveSnapshot(api, namespace, "of-first-life")
+    snapshot.create(first.name)
+    snapshot.await_state("Ready", reason="Pinned")
+    delete_job(first, 1)
+
+    second = LiveJob(api, namespace, "second-life")
+    second.create(startFrom={"snapshot": "of-first-lif"})
+    second.await_state("Pending", reason="SnapshotNotReady")
+    assert "no KafkaSparkSnapshot of-first-lif" in second.status["message"]
+    second.edit(startFrom={"snapshot": snapshot.name})
+    second.await_driver(1, hold=False)
+    job = decode_job(second.record(1)["data"][names.JOB_KEY])
+    store = ConfigMapStore(core, namespace=namespace, job=second.name, uid=second.uid())
+    place = {"namespace": namespace, "job": second.name, "uid": second.uid()}
+    recovery = recover(
+        job, store=store, control=FakeControl(), now="2026-11-21T12:00:00Z",
+        retained=ConfigMapRetainedStore(core, **place), engine=query_log, cluster_id="kafka-1", marks=NoMarks(),
+    )  # fmt: skip
+    assert recovery.restored is not None
+    document = decode(str(store.read().text), job_uid=second.uid())
+    assert (document.checkpoint_id, document.offsets) == (1, {FIRST: 40, SECOND: 60})
 
 
 def test_a_snapshot_and_its_config_map_cannot_be_changed(running: Running, api: ApiClient) -> None:

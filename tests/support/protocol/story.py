@@ -85,6 +85,7 @@ class Story:
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
+    :param start_snapshot: likewise. :param snapshots: checkpoints that the operator adds to the description.
     :param data_loss: the source's policy, from the next attempt on.
     :param cluster_id: that the job's resource names, from the next attempt on.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
@@ -118,6 +119,8 @@ class Story:
     store: CheckpointStore = field(default_factory=SharedStore)
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
+    start_snapshot: str = ""
+    snapshots: dict[str, str] = field(default_factory=dict)
     cluster_id: str = ""
     data_loss: OnDataLoss = OnDataLoss.FAIL
     uid: str = UID
@@ -584,9 +587,12 @@ class Story:
             checkpoint_interval_seconds=1,  # less than any time-out
             checkpoint_interval_millis=_RECORD_MILLIS if is_local else 0,
             commit_interval_millis=_COMMIT_MILLIS if is_local else 0,
-            restore=self.restore,
+            restore=self.restore, start_snapshot=self.start_snapshot,
         )  # fmt: skip
-        return Job(namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec)
+        return Job(
+            namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec,
+            snapshots=self.snapshots,
+        )  # fmt: skip
 
 
 def _kind_of_run(job: Job) -> type[AttemptRun]:

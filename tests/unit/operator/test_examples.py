@@ -23,6 +23,8 @@ from sparkapp.model import names
 REPOSITORY = Path(__file__).parents[3]
 DEFINITION = yaml.safe_load((REPOSITORY / "crds/kafkasparkjobs.yaml").read_text(encoding="utf-8"))
 SCHEMA = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+SNAPSHOT = yaml.safe_load((REPOSITORY / "crds/kafkasparksnapshots.yaml").read_text(encoding="utf-8"))
+SNAPSHOT_SCHEMA = SNAPSHOT["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 EXAMPLES = sorted(path for path in REPOSITORY.glob("examples/**/*.yaml"))
 
 
@@ -40,7 +42,10 @@ def strict(schema: Any) -> Any:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY / "examples")))
 def test_example(path: Path) -> None:
-    jobs = [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each["kind"] == names.KIND]
+    every = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    jobs = [each for each in every if each["kind"] == names.KIND]
+    for snapshot in (each for each in every if each["kind"] == names.SNAPSHOT_KIND):
+        Draft202012Validator(strict(SNAPSHOT_SCHEMA["properties"]["spec"])).validate(snapshot["spec"])
     assert jobs
     for job in jobs:
         Draft202012Validator(strict(SCHEMA["properties"]["spec"])).validate(job["spec"])

@@ -141,6 +141,16 @@ JOB_RULES = (
         " group's; remove it, stop all members and run kafka-consumer-groups --reset-offsets",
     ),
     ObjectRule(
+        "(!has(self.startFrom) && !has(self.restore.snapshot)) || self.source.groupMembership.mode != 'Subscribe'",
+        "startFrom.snapshot and restore.snapshot have no effect with source.groupMembership.mode Subscribe: the"
+        " offsets are the group's; remove them, stop all members and run kafka-consumer-groups --reset-offsets",
+    ),
+    ObjectRule(
+        "!has(self.checkpoint) || !has(self.snapshot)",
+        "restore.checkpoint and restore.snapshot exclude each other: remove one of them",
+        ("restore",),
+    ),
+    ObjectRule(
         "!has(self.intervalSeconds) || !has(self.intervalMillis)",
         "checkpoint.intervalSeconds and checkpoint.intervalMillis exclude each other: remove one of them",
         ("checkpoint",),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.encoding.schema import Rule, at, held_by, part
+from sparkapp.model.job.forms import OBJECT
 
 
 @part
@@ -33,7 +35,7 @@ _NEVER_LESS = Rule(
 class Restore:
     """``spec.restore``.
 
-    :param checkpoint: 0 for none.
+    :param checkpoint: 0 for none. :param snapshot: empty for none.
     """
 
     checkpoint: int = at(
@@ -43,6 +45,11 @@ class Restore:
         low=1,
         form=held_by(_NUMBER),
     )
+    snapshot: str = at(
+        "Name of a KafkaSparkSnapshot in the namespace of the job, instead of checkpoint. It may be of another job.",
+        default="",
+        form=OBJECT,
+    )
     nonce: int = at(
         "Request to restore. A higher value drains the job and starts it once at the checkpoint. Cannot decrease.",
         default=0,
@@ -50,3 +57,34 @@ class Restore:
         is_long=True,
         form=held_by(_NEVER_LESS),
     )
+
+    @property
+    def names_target(self) -> bool:
+        """Whether a higher nonce goes back to a checkpoint. Without a target it is a restart."""
+        return bool(self.checkpoint or self.snapshot)
+
+
+def is_first_start(document: CheckpointDocument | None) -> bool:
+    """True where no attempt has fixed starting offsets yet.
+
+    :param document: None where the state is empty.
+    """
+    return document is None or (document.checkpoint_id == 0 and not document.splits)
+
+
+def restore_due(document: CheckpointDocument, restore: Restore) -> bool:
+    """Whether the nonce is higher than the last nonce that the document served."""
+    return restore.nonce > document.redeploy_nonce
+
+
+def due_snapshot(start: str, restore: Restore, document: CheckpointDocument | None) -> str:
+    """The snapshot that an attempt begins at; empty for none.
+
+    Called by the operator, which puts its checkpoint into the attempt's ConfigMap, and by the driver's recovery.
+
+    :param start: ``spec.startFrom.snapshot``; empty for none.
+    :param document: None where the state is empty.
+    """
+    if is_first_start(document):
+        return start
+    return restore.snapshot if document is not None and restore_due(document, restore) else ""
