@@ -11,6 +11,7 @@ import yaml
 from kafkasparkjob_operator.settings import settings_from_environment
 from kafkasparkjob_operator.workload import read_job_settings
 from tests.support.kubernetes.api_client import REPOSITORY
+from tests.support.kubernetes.chart_alerts import rules
 
 Render = Callable[..., list[dict[str, Any]]]
 
@@ -137,8 +138,6 @@ def test_a_rule_has_the_charts_alerts_or_the_users(chart: Render, own: bool) -> 
     if own:
         assert group["rules"] == [{"alert": "Mine", "expr": "up == 0"}]
         return
-    assert [each["alert"] for each in group["rules"]] == [
-        "KafkaSparkJobNotReady", "KafkaSparkJobCheckpointsStopped", "KafkaSparkOperatorHasNoLeader",
-    ]  # fmt: skip
-    summaries = [each["annotations"]["summary"] for each in group["rules"]]
-    assert "{{ $labels.namespace }}/{{ $labels.job }}" in summaries[0]
+    assert [each["alert"] for each in group["rules"]] == [*rules()]
+    summaries = {each["alert"]: each["annotations"]["summary"] for each in group["rules"]}
+    assert "{{ $labels.namespace }}/{{ $labels.job }}" in summaries["KafkaSparkJobNotReady"]
