@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.status.status import JobState
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, ROTATED, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, FINISHED, KEY, ROTATED, OperatorFixture
 
 FORGED = "forged"
 """How names of pods begin that are not the operator's."""
@@ -30,6 +31,9 @@ class JobStory(RuleBasedStateMachine):
 
     @initialize()
     def create(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.operator_fixture = OperatorFixture()
         self.never_had_it: set[str] = set()
         self.operator_looks(1)
@@ -71,6 +75,10 @@ class JobStory(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(["orders", "enriched"]))
     def edit_to_something_invalid_or_back(self, topic: str) -> None:
         self.operator_fixture.kubernetes.edit_job(KEY, sink={"topic": topic})
+
+    @rule(ttl=st.sampled_from([None, 0, 60]))
+    def choose_when_a_finished_job_is_deleted(self, ttl: int | None) -> None:
+        self.operator_fixture.kubernetes.edit_job(KEY, ttlSecondsAfterFinished=ttl)
 
     @rule()
     def lose_the_status(self) -> None:
@@ -137,6 +145,13 @@ class JobStory(RuleBasedStateMachine):
         self.operator_fixture.driver_ends(attempt, how)  # type: ignore[arg-type]
 
     @rule()
+    @precondition(lambda self: self._present_drivers())
+    def driver_reads_to_its_end(self) -> None:
+        attempt = self._present_drivers()[0]
+        self.operator_fixture.checkpoint(attempt, attempt, drained=True, finished=True)
+        self.operator_fixture.driver_ends(attempt, FINISHED)
+
+    @rule()
     def executors_end(self) -> None:
         for pod in self._pods(names.ROLE_EXECUTOR):
             self.operator_fixture.kubernetes.pod_ends(pod["metadata"]["name"], code=1)
@@ -182,10 +197,14 @@ class JobStory(RuleBasedStateMachine):
 
     @rule()
     def a_look_at_an_unchanged_job_writes_nothing(self) -> None:
-        self.loop.run_until_complete(self.operator_fixture.settle())
-        writes = len(self.operator_fixture.kubernetes.writes)
+        for _ in range(20):
+            kubernetes = self.operator_fixture.kubernetes
+            writes = len(kubernetes.writes)
+            self.operator_looks(1)
+            if kubernetes is self.operator_fixture.kubernetes and len(kubernetes.writes) == writes:
+                break
         self._look()
-        assert len(self.operator_fixture.kubernetes.writes) == writes, self.operator_fixture.kubernetes.writes[writes:]
+        assert len(kubernetes.writes) == writes, kubernetes.writes[writes:]
 
     def operator_looks(self, times: int) -> None:
         for _ in range(times):
@@ -193,10 +212,16 @@ class JobStory(RuleBasedStateMachine):
             self.operator_fixture.kubernetes.kubelet()
 
     def _look(self) -> None:
+        kubernetes = self.operator_fixture.kubernetes
+        job = copy.deepcopy(kubernetes.job(KEY))
         try:
             self.loop.run_until_complete(self.operator_fixture.look())
         except ClusterError:
             self.operator_fixture.restart_operator()
+        if not kubernetes.has_job(KEY):
+            assert job["spec"].get("ttlSecondsAfterFinished") is not None, "nobody has asked for a deletion"
+            assert (job["status"]["state"], job["spec"].get("suspend", False)) == ("Finished", False)
+            self._begin()
 
     def _pods(self, role: str | None = None) -> list[dict[str, Any]]:
         return [

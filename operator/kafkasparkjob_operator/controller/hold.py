@@ -1,4 +1,4 @@
-"""The operator's finalizer on a resource, by which its deletion waits until its transactions are settled."""
+"""What the operator writes about the end of a resource: its finalizer, and the deletion of a Finished job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
-from kafkasparkjob_operator.controller.refusals import refused_hold
+from kafkasparkjob_operator.controller.refusals import refused_expiry, refused_hold
 from kafkasparkjob_operator.decisions.plan import HoldResource, Plan, ReleaseResource
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, job_resource
@@ -15,7 +15,10 @@ from kafkasparkjob_operator.status.events import JobEvent
 
 
 class Hold:
-    """Writes the finalizer; called by the reconciler."""
+    """Writes the finalizer, by which a deletion waits until the job's transactions are settled, and deletes.
+
+    Called by the reconciler.
+    """
 
     def __init__(self, runner: PlanRunner, recorder: EventRecorder, cache: Cache) -> None:
         self._runner = runner
@@ -53,3 +56,13 @@ class Hold:
         """
         await self._recorder.record(job, events)
         await self._runner.hold(job, held=False)
+
+    async def expire(self, job: JobResource) -> None:
+        """Deletes a Finished job whose time has passed, if nobody has changed it since the plan.
+
+        :raises ObjectConflict: it has changed; look again.
+        """
+        try:
+            await self._runner.delete_job(job)
+        except ObjectRefused as error:
+            await self._recorder.record(job, (refused_expiry(job, error.message),))

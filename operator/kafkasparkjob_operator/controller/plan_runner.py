@@ -257,6 +257,12 @@ class PlanRunner:
         desired = [*others, FINALIZER] if held else others
         return await self.guard().set_finalizers(job.identity.key, desired, resource_version=job.resource_version)
 
+    async def delete_job(self, job: JobResource) -> None:
+        """:raises ObjectConflict: the resource has changed since it was read."""
+        await self.guard().delete_job_version(
+            job.identity.key, uid=job.identity.uid, resource_version=job.resource_version
+        )
+
     async def delete_pod(self, action: DeletePod, job: JobIdentity) -> None:
         await self.guard().delete("Pod", job.namespace, action.name, uid=action.uid, grace_seconds=action.grace_seconds)
 

@@ -21,12 +21,13 @@ from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
-from kafkasparkjob_operator.decisions.deletion import NAMESPACE_ENDS, left_open
+from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
     Action,
     AskForScale,
     DeleteAttemptRecord,
     DeletePod,
+    DeleteResource,
     NumberFailure,
     Plan,
     ReleaseResource,
@@ -169,6 +170,8 @@ class Reconciler:
                 await self._runner.delete_pod(action, observation.job.identity)
             elif isinstance(action, DeleteAttemptRecord):
                 await self._runner.delete_record(action, observation.job.identity)
+            elif isinstance(action, DeleteResource):
+                await self._hold.expire(observation.job)
         if the_plan.look_again_after is not None:
             self._queue.add_after(key, the_plan.look_again_after + 0.05)
 

@@ -148,6 +148,16 @@ def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEve
     return JobEvent(occurrence=occurrence, reason=JobReason.RESCALE_REFUSED, message=text, warning=True)
 
 
+def refused_expiry(job: JobResource, message: str) -> JobEvent:
+    """Event for a Finished job that the operator may not delete."""
+    command = commands.delete("ksj", job.identity.name, job.identity.namespace)
+    return JobEvent(
+        occurrence="expiry-refused", reason=JobReason.EXPIRY_REFUSED,
+        message=f"the job is not deleted after spec.ttlSecondsAfterFinished: {message}",
+        remedy=f"Delete it: {command}", warning=True,
+    )  # fmt: skip
+
+
 def refused_standby(job: JobResource, message: str) -> JobEvent:
     """Event for a standby driver that could not be created: a change of the resource does not wait for it."""
     attempt = recorded_number(job)

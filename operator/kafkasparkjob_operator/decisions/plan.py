@@ -116,6 +116,11 @@ class ReleaseResource:
     """Take the operator's finalizer off the resource: Kubernetes may remove it, and collects what it owns."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteResource:
+    """Delete the resource at the version of the plan: it is Finished, and its time has passed."""
+
+
 def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> tuple[DeletePod, ...]:
     """Deletions of the pods that are not being deleted yet, and of those whose containers have all ended.
 
@@ -131,7 +136,7 @@ def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> t
 
 Action = (
     CreateState | WithdrawClaim | StartAttempt | Activate | AskForScale | NumberFailure | DeletePod
-    | DeleteAttemptRecord | HoldResource | ReleaseResource
+    | DeleteAttemptRecord | HoldResource | ReleaseResource | DeleteResource
 )  # fmt: skip
 
 

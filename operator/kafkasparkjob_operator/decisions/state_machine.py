@@ -23,8 +23,9 @@ from kafkasparkjob_operator.decisions.checks.idle_subtasks import tell_idle_subt
 from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
-from kafkasparkjob_operator.decisions.deletion import DELETION_SECONDS, hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
+from kafkasparkjob_operator.decisions.lifecycle.deletion import DELETION_SECONDS, hold_change, plan_deletion
+from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
 from kafkasparkjob_operator.decisions.revision import (
@@ -290,6 +291,9 @@ class _Planner:
         self.restarts, self.awaits_restart = decision.restarts, decision.awaits_restart
         self.actions.extend(decision.actions)
         self._look_again(decision.look_again_after)
+        end = expiry(self.draft, self.desired)
+        self.actions.extend(end.actions)
+        self._look_again(end.look_again_after)
 
     def _standby(self) -> PodView | None:
         desired = None if self.suspend or replaced_by_nothing(self.draft) else self.desired

@@ -170,6 +170,16 @@ class KubeCluster:
             if error.status not in {NOT_FOUND, CONFLICT}:
                 raise
 
+    async def delete_job_version(self, key: JobKey, *, uid: str, resource_version: str) -> None:
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        try:
+            path = object_path(names.KIND, key.namespace, key.name)
+            await self._call("DELETE", path, body={**options, "preconditions": preconditions})
+        except ClusterError as error:
+            if error.status != NOT_FOUND:
+                raise
+
     async def patch_status(
         self, key: JobKey, patch: Body, *, resource_version: str, kind: str = names.KIND
     ) -> Body | None:

@@ -111,6 +111,13 @@ class Cluster(Protocol):
         """
         ...
 
+    async def delete_job_version(self, key: JobKey, *, uid: str, resource_version: str) -> None:
+        """Deletes the resource; a missing resource is no error.
+
+        :raises ObjectConflict: the resource has another UID, or is no longer at that version.
+        """
+        ...
+
     async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
         """Merges into the annotations of a pod of the job's namespace; False where it is gone.
 

@@ -208,8 +208,8 @@ class JobStatus:
         "Generation of the resource that this status describes.", default=None, is_long=True
     )
     spec_digest: str | None = at(
-        "Digest of spec without parallelism at observedGeneration. A change of parallelism alone"
-        " starts no Failed or Finished job.",
+        "Digest of spec without parallelism and ttlSecondsAfterFinished at observedGeneration. A"
+        " change of these alone starts no Failed or Finished job.",
         default=None,
     )
     state: str | None = at(

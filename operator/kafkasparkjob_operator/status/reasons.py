@@ -126,6 +126,12 @@ class JobReason(ExplainedReason):
         "A failure that no restart heals, and the status has no reason of it.",
         "Act as the message says, then change `spec.restartNonce`.",
     )
+    EXPIRY_REFUSED = (
+        "ExpiryRefused",
+        "Kubernetes refuses the deletion of a Finished job whose `spec.ttlSecondsAfterFinished` has passed. The"
+        " operator tries again.",
+        "Use `helm upgrade`, which grants the right. Or delete the job: `kubectl delete ksj NAME -n NAMESPACE`.",
+    )
     FINALIZER_REFUSED = (
         "FinalizerRefused",
         "The operator may not patch the resource, so its deletion will not wait for its transactions.",
@@ -292,6 +298,10 @@ class JobReason(ExplainedReason):
     SUCCESSOR_STARTED = "SuccessorStarted", "A standby driver was created."
     SUSPENDED = "Suspended", "Nothing runs. `spec.suspend: false` resumes."
     SUSPENDING = "Suspending", "The driver drains at a checkpoint, because `spec.suspend` is true."
+    TIME_TO_LIVE_EXPIRED = (
+        "TimeToLiveExpired",
+        "The operator deletes a Finished job, because its `spec.ttlSecondsAfterFinished` has passed.",
+    )
     TRANSACTION_HANGING = (
         "TransactionHanging",
         "A partition lacks the marker of a transaction that has ended. The job writes the marker when the partition has"

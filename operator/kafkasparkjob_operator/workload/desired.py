@@ -95,6 +95,7 @@ class DesiredJob:
     restart_nonce: int = 0
     suspend: bool = False
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
+    ttl_seconds_after_finished: int | None = None
 
     def same_application(self, other: DesiredJob) -> bool:
         """True where an attempt of this job also runs the other job, so that no restart is needed.
@@ -144,6 +145,7 @@ def desired_from_resource(
         restart_nonce=own.restart_nonce,
         suspend=own.suspend,
         restart_policy=_checked(own.restart_policy),
+        ttl_seconds_after_finished=own.ttl_seconds_after_finished,
     )
 
 

@@ -123,6 +123,13 @@ class OperatorSpec:
         "Restarts after a failure of the driver. A failure that a restart cannot solve is not retried.",
         default_factory=RestartPolicy,
     )
+    ttl_seconds_after_finished: int | None = at(
+        "Time after which the operator deletes a Finished job, in seconds, as of a Job of Kubernetes. 0 deletes it at"
+        " once. Without the field a Finished job stays. A Failed or Suspended job is never deleted.",
+        default=None,
+        low=0,
+        high=31536000,
+    )
     driver: PodFields = at("Pod of the driver.", default_factory=PodFields)
     executor: ExecutorFields = at("Pods of the executors.", default_factory=ExecutorFields)
     spark_conf: Mapping[str, str] = at(

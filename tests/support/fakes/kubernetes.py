@@ -36,6 +36,7 @@ class FakeKubernetes:
         self.refuse_pods = ""
         self.refuse_finalizers = ""
         self.refuse_annotations = ""
+        self.refuse_deletion = ""
         self.driver_attempts: list[int] = []
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
@@ -174,6 +175,18 @@ class FakeKubernetes:
         self._written("patch", place)
         self._collect(key)
         return copy.deepcopy(current)
+
+    async def delete_job_version(self, key: JobKey, *, uid: str, resource_version: str) -> None:
+        await asyncio.sleep(0)
+        current = self.objects.get((names.KIND, key.namespace, key.name))
+        if current is None:
+            return
+        if self.refuse_deletion:
+            raise ObjectRefused(self.refuse_deletion, status=403)
+        if (current["metadata"]["uid"], current["metadata"]["resourceVersion"]) != (uid, resource_version):
+            raise ObjectConflict("changed", status=409)
+        self.delete_job(key)
+        self._written("delete", (names.KIND, key.namespace, key.name))
 
     async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
         await asyncio.sleep(0)

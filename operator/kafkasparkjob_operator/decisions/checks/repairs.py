@@ -1,4 +1,4 @@
-"""Changes that start a Failed or Finished job again: every change of the spec except of ``spec.parallelism`` alone.
+"""Changes that start a Failed or Finished job again: all but those of ``spec.parallelism`` and of its deletion.
 
 An autoscaler and ``kubectl scale`` write that field and do not know why a job is at rest. A finished Job of Kubernetes
 starts no pod for a change of its ``parallelism`` either.
@@ -19,12 +19,14 @@ from sparkapp.model import commands
 
 DIGEST = "specDigest"
 """``status``: digest of the spec without its parallelism, at ``observedGeneration``."""
+_STARTS_NOTHING = frozenset({"parallelism", "ttlSecondsAfterFinished"})
+"""Fields of the spec whose change leaves a job at rest."""
 AT_REST = frozenset({str(JobState.FAILED), str(JobState.FINISHED)})
 SCALE = "a change of spec.parallelism alone does not start it"
 
 
 def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
-    """Treats a generation that differs in parallelism alone as the previous generation, where the job is at rest.
+    """Treats a generation that differs only in what starts nothing as the previous generation, of a job at rest.
 
     Called by the state machine at each look, before it decides whether an attempt may start.
     """
@@ -41,6 +43,8 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
     for section in (attempt, failure):
         if section.get("generation") == seen:
             section["generation"] = job.generation
+    if job.spec.get("parallelism", draft.parallelism) == draft.parallelism:
+        return
     message = str(job.status.get("message", ""))
     if SCALE not in message:
         state = JobState(str(job.status["state"]))
@@ -70,6 +74,6 @@ def rescaled_meanwhile(draft: StatusDraft, job: JobResource, record: AttemptReco
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:
-    """A digest that is equal for two specs that differ in parallelism alone."""
-    text = json.dumps({name: value for name, value in spec.items() if name != "parallelism"}, sort_keys=True)
+    """A digest that is equal for two specs that differ only in what starts nothing."""
+    text = json.dumps({name: value for name, value in spec.items() if name not in _STARTS_NOTHING}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
