@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION
+from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, ANNOTATION_PAUSE
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.status.status import JobState
 from sparkapp.model import names
@@ -79,6 +79,10 @@ class JobStory(RuleBasedStateMachine):
     @rule(ttl=st.sampled_from([None, 0, 60]))
     def choose_when_a_finished_job_is_deleted(self, ttl: int | None) -> None:
         self.operator_fixture.kubernetes.edit_job(KEY, ttlSecondsAfterFinished=ttl)
+
+    @rule(paused=st.booleans())
+    def pause_the_operator(self, paused: bool) -> None:
+        self.operator_fixture.kubernetes.annotate_job(KEY, **{ANNOTATION_PAUSE: "true" if paused else None})
 
     @rule()
     def lose_the_status(self) -> None:
@@ -214,10 +218,15 @@ class JobStory(RuleBasedStateMachine):
     def _look(self) -> None:
         kubernetes = self.operator_fixture.kubernetes
         job = copy.deepcopy(kubernetes.job(KEY))
+        written = len(kubernetes.writes)
         try:
             self.loop.run_until_complete(self.operator_fixture.look())
         except ClusterError:
             self.operator_fixture.restart_operator()
+        if (job["metadata"].get("annotations") or {}).get(ANNOTATION_PAUSE) == "true":
+            changed = [write for write in kubernetes.writes[written:] if write[1] not in {"Event", names.KIND}]
+            assert not changed, "the operator is paused"
+            assert kubernetes.has_job(KEY), "the operator is paused"
         if not kubernetes.has_job(KEY):
             assert job["spec"].get("ttlSecondsAfterFinished") is not None, "nobody has asked for a deletion"
             assert (job["status"]["state"], job["spec"].get("suspend", False)) == ("Finished", False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, need_of
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
-from kafkasparkjob_operator.identity import JobIdentity, JobKey
+from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, JobIdentity, JobKey
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, marks_of
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
@@ -28,6 +28,8 @@ from sparkapp.model.report import Report
 
 ENDED_KEPT = 8
 """Finished drivers of a job whose termination messages are kept."""
+_MAX_FLAG = 8
+"""Characters of an annotation that are kept: more than ``true`` has."""
 _METADATA = (
     "namespace",
     "name",
@@ -132,8 +134,10 @@ class Cache:
     def _keep_job(self, key: JobKey, body: Mapping[str, Any]) -> None:
         """Stores text without managed fields: a tenth of the memory of the object tree."""
         meta = body["metadata"]
+        pause = (meta.get("annotations") or {}).get(ANNOTATION_PAUSE, "")[:_MAX_FLAG]
         slim = {
-            "metadata": {name: meta[name] for name in _METADATA if name in meta},
+            "metadata": {name: meta[name] for name in _METADATA if name in meta}
+            | ({"annotations": {ANNOTATION_PAUSE: pause}} if pause else {}),
             "spec": body.get("spec") or {},
             "status": body.get("status") or {},
         }

@@ -185,7 +185,8 @@ class Reconciler:
                 if not the_plan.needs_live and not the_plan.actions:
                     return observation, the_plan
         observation = await self._look(key)
-        if observation is not None and observation.live is not None and not observation.job.deleting:
+        job = None if observation is None else observation.job
+        if observation is not None and observation.live is not None and job and not (job.deleting or job.paused):
             identity = observation.job.identity
             try:
                 await self._runner.repair(identity, observation.live.references(identity))

@@ -26,6 +26,7 @@ from kafkasparkjob_operator.decisions.checks.specification import judge_specific
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
 from kafkasparkjob_operator.decisions.lifecycle.deletion import DELETION_SECONDS, hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
+from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
 from kafkasparkjob_operator.decisions.revision import (
@@ -77,7 +78,8 @@ def plan(
     if observation.job.deleting:
         return plan_deletion(observation, now, limit=deletion_seconds, settings=settings)
     try:
-        return _Planner(observation, now, deletion_seconds, settings).plan()
+        planner = _Planner(observation, now, deletion_seconds, settings)
+        return planner.paused() if observation.job.paused else planner.plan()
     except _LookFirst:
         return NEEDS_LIVE
 
@@ -108,7 +110,24 @@ class _Planner:
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
 
+    def paused(self) -> Plan:
+        """Shows what is there. Nothing is started, stopped or changed, and nothing is noted as done."""
+        report = self.observation.report
+        if report is not None and report.attempt != self.attempt:
+            report = None
+        if report is not None:
+            relay_events(self.draft, report)
+            show_numbers(self.draft, report)
+        driver = self.driver if runs(self.observation, self.driver, report) else None
+        executors = [pod for pod in self.others if pod.attempt == self.attempt]
+        self._judge(None if driver is None else report)
+        show_paused(self.draft, self.job, driver, executors, report)
+        silent = None if driver is None else silence_of(self.observation, driver, report).change_after
+        self._look_again(silent)
+        return Plan(status=self.draft.finish(), events=tuple(self.draft.events), look_again_after=self.look_again_after)
+
     def plan(self) -> Plan:
+        end_pause(self.draft)
         stay_at_rest(self.draft, self.job)
         forget_refusal(self.draft, self.observation)
         if self.driver is not None:

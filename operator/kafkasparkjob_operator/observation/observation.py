@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
@@ -34,7 +34,10 @@ MAX_UID = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResource:
-    """The custom resource."""
+    """The custom resource.
+
+    :param paused: somebody has asked for no changes, by an annotation.
+    """
 
     identity: JobIdentity
     generation: int
@@ -44,6 +47,7 @@ class JobResource:
     status: Mapping[str, Any]
     created: datetime | None = None
     finalizers: tuple[str, ...] = ()
+    paused: bool = False
 
     @property
     def held(self) -> bool:
@@ -154,6 +158,7 @@ def job_resource(body: Mapping[str, Any]) -> JobResource:
         status=status if isinstance(status, Mapping) else {},
         created=parse_time(meta.get("creationTimestamp")),
         finalizers=tuple(meta.get("finalizers") or ()),
+        paused=(meta.get("annotations") or {}).get(ANNOTATION_PAUSE) == "true",
     )
 
 

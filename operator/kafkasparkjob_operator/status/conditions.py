@@ -13,7 +13,8 @@ MAX_MESSAGE = 4096
 
 
 class ConditionType(StrEnum):
-    """The conditions of a job. ``True`` is the healthy value of each but RECONCILING and STALLED."""
+    """The conditions of a job. ``True`` is the healthy value of each but RECONCILING, STALLED and
+    RECONCILIATION_PAUSED."""
 
     READY = "Ready"
     """The current attempt runs the current generation of the resource, or the last that is not known to fail."""
@@ -34,6 +35,8 @@ class ConditionType(StrEnum):
     """Records parse; False where all of the job, a topic or a schema are dropped. Only with Skip and DeadLetter."""
     EXECUTORS_AVAILABLE = "ExecutorsAvailable"
     """An executor of the current attempt runs."""
+    RECONCILIATION_PAUSED = "ReconciliationPaused"
+    """Somebody has asked the operator to change nothing of the job; only such jobs have it."""
     FINISHED = "Finished"
     """A bounded job has read to its end; only such jobs have it."""
     SETTLED = "Settled"

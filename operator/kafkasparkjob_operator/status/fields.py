@@ -223,7 +223,8 @@ class JobStatus:
     conditions: tuple[Condition, ...] | None = at(
         "Conditions: Ready, Reconciling, Stalled, ConfigValid, KafkaReachable, TransactionsHealthy,"
         " TransactionsDurable, StateValid, CheckpointHealthy and ExecutorsAvailable. Reconciling and"
-        " Stalled follow kstatus: True is abnormal. A bounded job also has Finished, and a job with"
+        " Stalled follow kstatus: True is abnormal. A bounded job also has Finished, a job of a"
+        " paused operator ReconciliationPaused, and a job with"
         " onRecordError Skip or DeadLetter RecordsHealthy. A job in deletion with"
         " sink.transactions.timeoutSeconds 0 has Settled.",
         default=None,

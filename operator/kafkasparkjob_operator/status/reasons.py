@@ -216,6 +216,13 @@ class JobReason(ExplainedReason):
         "A quota refuses an object of the next attempt. No attempt number is used. The job retries.",
         "Raise the quota, or lower what the job asks for. The message has Kubernetes' answer.",
     )
+    RECONCILIATION_PAUSED = (
+        "ReconciliationPaused",
+        'The resource has the annotation `kafkaspark.io/pause-reconciliation: "true"`. The operator starts, stops and'
+        " changes nothing of the job. A deletion is carried out.",
+        "Remove the annotation: `kubectl annotate ksj NAME -n NAMESPACE kafkaspark.io/pause-reconciliation-`.",
+    )
+    RECONCILIATION_RESUMED = "ReconciliationResumed", "The annotation that paused the operator is gone."
     RECOVERING = "Recovering", "The driver settles the transactions of previous attempts."
     RESCALE_REFUSED = (
         "RescaleRefused",

@@ -70,6 +70,10 @@ class StatusDraft:
             return 0.0
         return abs((self.now - since).total_seconds())
 
+    def keep_generation(self) -> None:
+        """The status keeps the generation that it describes: nothing was decided about a later generation."""
+        self._status["observedGeneration"] = self._job.status.get("observedGeneration")
+
     @property
     def state(self) -> str:
         return str(self._status.get("state", ""))
@@ -131,7 +135,8 @@ class StatusDraft:
         stalled = state == JobState.FAILED or (state == JobState.RUNNING and reason == INVALID_SPEC) or bool(refused)
         if refused and state != JobState.FAILED:
             reason, message = JobReason.REVISION_REFUSED, str(refused.get("message"))
-        reconciling = not (stalled or ready or state in _AT_REST)
+        paused = self.has_condition(ConditionType.RECONCILIATION_PAUSED)
+        reconciling = not (stalled or ready or paused or state in _AT_REST)
         for kind, is_true in ((ConditionType.RECONCILING, reconciling), (ConditionType.STALLED, stalled)):
             status = ConditionStatus.TRUE if is_true else ConditionStatus.FALSE
             self.condition(kind, status, reason=reason or self.state, message=message if is_true else "")

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from kafkasparkjob_operator.identity import ANNOTATION_PAUSE
 from sparkapp.model.report import AttemptOutcome, Termination
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
@@ -57,3 +58,23 @@ def test_the_operators_token_deletes_no_other_job(job: LiveJob, running: Running
     job.edit(ttlSecondsAfterFinished=3600)
     token.call("DELETE", job.path)
     await_that("the resource is gone", lambda: job.api.get(job.path) is None)
+
+
+def test_a_paused_job_is_shown_and_not_touched(job: LiveJob) -> None:
+    job.create()
+    job.run(1, hold=False)
+    pause = {"metadata": {"annotations": {ANNOTATION_PAUSE: "true"}}}
+    job.api.merge(job.path, pause)
+    await_that("the pause", lambda: job.condition("ReconciliationPaused").get("status") == "True")
+    assert job.condition("Ready")["status"] == "True"
+    job.edit(suspend=True)
+    await_that("the change waits", lambda: job.condition("Ready")["reason"] == "ReconciliationPaused")
+    job.report(1, checkpoint_id=77, engine="MicroBatch")
+    await_that("the numbers are fresh", lambda: job.status["checkpoint"]["id"] == 77)
+    (driver,) = job.pods
+    assert "deletionTimestamp" not in driver["metadata"]
+    assert job.status["observedGeneration"] == 1
+    job.api.merge(job.path, {"metadata": {"annotations": {ANNOTATION_PAUSE: None}}})
+    job.await_state("Suspended")
+    assert job.condition("ReconciliationPaused") == {}
+    assert "ReconciliationResumed" in [reason for reason, _ in job.events]

@@ -217,6 +217,12 @@ class FakeKubernetes:
         body["metadata"]["generation"] += 1
         body["metadata"]["resourceVersion"] = str(next(self._versions))
 
+    def annotate_job(self, key: JobKey, **annotations: str | None) -> None:
+        """A person annotates it; None takes an annotation away."""
+        meta = self.job(key)["metadata"]
+        meta["annotations"] = merged(meta.get("annotations") or {}, annotations)
+        meta["resourceVersion"] = str(next(self._versions))
+
     def delete_job(self, key: JobKey, *, foreground: bool = False) -> None:
         """A person deletes it: at once, or when its finalizers are gone."""
         meta = self.job(key)["metadata"]
