@@ -65,6 +65,7 @@ def main(
     run.add_argument(
         "--folder", type=Path, help="folder of Spark's query log; on a volume if the transform keeps state"
     )
+    run.add_argument("--report", type=Path, help="file for the attempt's report, together with --state")
     checkpoints.add_commands(commands)
     transactions.add_commands(commands)
     for add_commands in more:
@@ -154,7 +155,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
     activation: Activation | None = None
     scale: Callable[[], Scale | None] | None = None
     store, retained, pod = _stores(job, options)
-    write_report: Callable[[str], None] = _ignore
+    write_report: Callable[[str], None] = _ignore if options.report is None else partial(_replace, options.report)
     if pod is not None:
         from sparkapp.checkpoint.kubernetes.incarnation import prove_modules
         from sparkapp.checkpoint.kubernetes.own_pod import PodScale
@@ -197,6 +198,16 @@ def _give_up(termination: Termination) -> None:
 
 def _ignore(_: str) -> None:
     """The report writer of a job without Kubernetes: nobody reads reports."""
+
+
+def _replace(file: Path, text: str) -> None:
+    """The report writer of ``kafkaspark dev``, which reads the file while the job runs."""
+    unfinished = file.with_suffix(".part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+    except OSError as error:
+        LOG.warning("the report cannot be written: %s", error)
 
 
 def _write_termination(termination: Termination) -> None:

@@ -61,6 +61,11 @@ THOROUGH = (
     "tests/conformance/test_s_offset_commits.py::test_S37_a_group_that_may_not_be_written",
     "tests/conformance/test_t_transactions.py::test_T02_broker_failure_before_notify",
     "tests/integration/bench/",
+    # A JVM each; test_micro_batch.py has the engine's part of them, and the guide a run of pytest.
+    "tests/integration/laptop/test_dev.py::test_code_job_and_input_are_read_again[python]",
+    "tests/integration/laptop/test_dev_broker",
+    "tests/integration/laptop/test_templates",
+    "tests/integration/laptop/test_wheel",
     # A browser of 300 MB.
     "tests/integration/cli/test_console_page",
     "tests/integration/dataplane/test_sanitizers",

@@ -114,9 +114,6 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:
-        # The reader of the output, such as `head`, has closed it. Nothing may be written at the exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

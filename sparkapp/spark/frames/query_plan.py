@@ -30,13 +30,14 @@ def partition_count(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
 
 
-def is_aligned(frame: DataFrame, subtasks: int) -> bool:
+def is_aligned(frame: DataFrame, subtasks: int, *, source: str = _SOURCE) -> bool:
     """Whether partition i of the frame holds the records of the source's partition i and of nothing else.
 
     Called by the write stage. Every step of the RDD's lineage must be a one-to-one dependency, down to one data source
     with a partition for each subtask. A shuffle, union, coalesce, join or second read of the source is not aligned.
 
     :param subtasks: how many subtasks read something.
+    :param source: class of the source's RDD.
     """
     rdd = frame._jdf.queryExecution().toRdd()
     if rdd.getNumPartitions() != subtasks:
@@ -44,7 +45,7 @@ def is_aligned(frame: DataFrame, subtasks: int) -> bool:
     while True:
         dependencies = rdd.dependencies()
         if dependencies.isEmpty():
-            return str(rdd.getClass().getSimpleName()) == _SOURCE and rdd.getNumPartitions() == subtasks
+            return str(rdd.getClass().getSimpleName()) == source and rdd.getNumPartitions() == subtasks
         first = dependencies.head()
         if dependencies.size() != 1 or first.getClass().getName() != _DIRECT:
             return False

@@ -7,6 +7,7 @@ column pruning. DeadLetter takes all columns through a Python stage, which diver
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -143,13 +144,12 @@ def divert(
 
 
 def dead_letters_of_task(attempt_key: str) -> DeadLetterFile:
-    """The file of dead letters of the Spark task that this worker runs."""
+    """The file of dead letters of the Spark task that this worker runs; outside Spark, of the process's only task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
-        msg = "dead letters need Spark's task context"
-        raise RuntimeError(msg)
+        return DeadLetterFile(attempt_key=attempt_key, stage=0, partition=0, task_attempt=os.getpid())
     return DeadLetterFile(
         attempt_key=attempt_key, stage=context.stageId(), partition=context.partitionId(),
         task_attempt=context.taskAttemptId(),

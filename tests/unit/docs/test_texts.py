@@ -34,6 +34,7 @@ _USERS_OWN = {
     "rules.py",
     "test_orders.py",
     "job.yaml",
+    "kustomization.yaml",
     "orders.yaml",
     "server.properties",
     "client.properties",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,14 @@ def test_other_kinds_are_left_out_and_each_job_has_a_line(tmp_path: Path, capsys
     assert second.endswith("is not known; set apiVersion: streaming.kafkaspark.io/v1beta1")
 
 
+def test_json_has_each_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, job_body(), job_body(parallelism=0))
+    assert main(["validate", "--output", "json", file]) == 1
+    good, bad = json.loads(capsys.readouterr().out)
+    assert (good["file"], good["job"], good["valid"], good["engine"]) == (file, str(KEY), True, "MicroBatch")
+    assert (bad["valid"], "spec.parallelism" in bad["message"]) == (False, True)
+
+
 def test_the_examples_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(file) for file in sorted(EXAMPLES.glob("0*.yaml"))]
     assert main(["validate", "--namespace", "shop", *files]) == 0
@@ -79,4 +88,4 @@ def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
     assert ended.value.code == 0
-    assert "\nexamples:\n  kafkaspark validate job.yaml\n" in capsys.readouterr().out
+    assert "  kafkaspark validate job.yaml\n" in capsys.readouterr().out

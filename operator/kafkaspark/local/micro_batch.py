@@ -1,0 +1,138 @@
+"""A job of the micro-batch engine over given batches: a bounded stream of Spark, with its state and its watermark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from kafkaspark.local.output import Output
+from kafkaspark.local.project import Project
+from kafkaspark.local.records import sink_records
+from kafkaspark.local.spark import LocalSpark
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.failures import original_error
+from sparkapp.spark.frames.failed.failed_records import failed_records_of, tell_nobody
+from sparkapp.spark.frames.query_plan import is_aligned, keeps_state, late_rows, partition_count
+from sparkapp.spark.frames.record_policy import attempt_key, catches, diverts, observed_tallies, require_aligned
+from sparkapp.spark.frames.records import decode_records, encode_records
+from sparkapp.spark.frames.transform import apply_transform, import_function, refused_by_streaming
+from sparkapp.spark.tasks.data_source import SOURCE_DDL
+
+_SOURCE = "FileScanRDD"
+_STATE = "the transform keeps state (an aggregation, deduplication or join): the job has no volume for it"
+_STATE_REMEDY = "use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
+
+
+def run_micro_batch(job: Job, checkpoints: Sequence[pa.RecordBatch], spark: LocalSpark, project: Project) -> Output:
+    """Runs the job from its first checkpoint on, and ends when it has nothing more to write.
+
+    :param checkpoints: a batch of the source for each.
+    :param project: has ``spec.sparkConf`` and the names of the job's variables.
+    :raises KafkaSparkJobError: as the job would fail.
+    """
+    if job.spec.source.stopping.predicate and len(checkpoints) > 1:
+        msg = "source.stopping.predicate ends partitions over several checkpoints, which needs a broker"
+        raise ConfigurationError(msg, remedy="give all records as one checkpoint")
+    function = import_function(job.spec.transform)
+    variables = {name: os.environ[name] for name in project.environment}
+    session = spark.session(job, project.spark_conf, variables)
+    with tempfile.TemporaryDirectory(dir=spark.scratch) as folder:
+        source = Path(folder) / "source"
+        source.mkdir()
+        stream = session.readStream.schema(SOURCE_DDL).parquet(str(source))
+        decoded = decode_records(stream, job, tell_nobody)
+        failed = failed_records_of(job)
+        transformed = apply_transform(decoded, job.spec, function, session, failed=failed)
+        result = encode_records(transformed, job.spec.sink)
+        collector = _Collector(job, session)
+        collector.run(result, checkpoints, Path(folder))
+        return collector.output_with(
+            spark.letters_of(session, attempt_key(job)), spark.letters_of(session, f"{attempt_key(job)}-transform")
+        )
+
+
+def _write(batch: pa.RecordBatch, file: Path) -> None:
+    unfinished = file.with_name(f".{file.name}")  # the source does not see it
+    pq.write_table(pa.Table.from_batches([batch]), unfinished)
+    unfinished.rename(file)
+
+
+class _Collector:
+    """Runs the query, and takes the result of each micro-batch."""
+
+    def __init__(self, job: Job, session: SparkSession) -> None:
+        self._job = job
+        self._session = session
+        self._name = f"{job.namespace}.{job.name}"
+        self._output = Output()
+        self._refusal: KafkaSparkJobError | None = None
+
+    def run(self, result: DataFrame, checkpoints: Sequence[pa.RecordBatch], folder: Path) -> None:
+        """Gives the query each checkpoint when it has nothing more to do for the last.
+
+        Spark then has moved the watermark, and has written the windows that are complete.
+
+        :param folder: of the query, and of its source.
+        """
+        mode = self._job.spec.transform.output_mode.value
+        writer = result.writeStream.outputMode(mode).foreachBatch(self._take).queryName(self._name)
+        with refused_by_streaming():
+            query = writer.option("checkpointLocation", (folder / "query").as_uri()).start()
+        try:
+            for number, batch in enumerate(checkpoints):
+                _write(batch, folder / "source" / f"{number:06}.parquet")
+                query.processAllAvailable()
+        except StreamingQueryException as error:
+            raise self._refusal or original_error(query.exception() or error) from error
+        finally:
+            query.stop()
+
+    def output_with(self, diverted: Sequence[Path], failed: Sequence[Path]) -> Output:
+        """What the query has written, with the records of these files, which are removed.
+
+        :param diverted: records that do not parse, and ``failed`` those for which the function raises.
+        """
+        errors = self._job.spec.record_errors
+        for file in (*diverted, *failed):
+            with pa.OSFile(str(file), "rb") as content, pa.ipc.open_stream(content) as stream:
+                letters = stream.read_all()
+            if file in failed and errors.transform_policy is OnRecordError.SKIP:
+                self._output.skipped += letters.num_rows
+            else:
+                self._output.dead_letters += sink_records(letters, errors.dead_letter_topic)
+            file.unlink()
+        return self._output
+
+    def _take(self, frame: DataFrame, _: int) -> None:
+        try:
+            if (diverts(self._job.spec) or catches(self._job.spec)) and not is_aligned(
+                frame, partition_count(frame), source=_SOURCE
+            ):
+                require_aligned(self._job.spec)
+            table: Any = frame.toArrow()
+            self._judge()
+        except KafkaSparkJobError as error:
+            self._refusal = error
+            raise
+        self._output += sink_records(table, self._job.spec.sink.topic)
+        tallies = observed_tallies(self._job.spec, self._session, self._name)
+        if not diverts(self._job.spec):
+            self._output.skipped += sum(tally.bad for tally in tallies.values())
+        self._output.late += late_rows(self._session, self._name)
+
+    def _judge(self) -> None:
+        """
+        :raises ConfigurationError: as the engine, for state without a volume.
+        """
+        if not self._job.spec.state_claim and keeps_state(self._session, self._name):
+            raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)

@@ -1,0 +1,144 @@
+"""The Spark of this process: started for the first job that needs it, and kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkaspark.local.code import user_code
+from sparkapp.model import names
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.spark.launch.preload import VARIABLE as PRELOAD
+from sparkapp.spark.launch.settings import session_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sparkapp.model.job.spec import Job
+
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_SQL = "spark.sql."
+_CORES = 2
+_REPOSITORY = Path(names.__file__).parents[2]
+"""The folder that has the package ``sparkapp``."""
+
+
+class LocalSpark:
+    """A session with local threads, for one job after the other. Used by one thread at a time.
+
+    :ivar scratch: folder of Spark's files; in memory where the machine has a file system for that.
+    """
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")  # noqa: S108 (Linux's own)
+        folder = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+        self.scratch = Path(tempfile.mkdtemp(prefix="kafkaspark-spark-", dir=folder))
+        self._first: SparkSession | None = None
+        self._own: frozenset[str] = frozenset()
+        """Names of the variables that every worker has."""
+
+    def session(self, job: Job, conf: Mapping[str, str], variables: Mapping[str, str]) -> SparkSession:
+        """A session of the job's own: its settings, views and functions are of no other job.
+
+        :param conf: ``spec.sparkConf``, of which the settings of a session apply.
+        :param variables: of the job's Python workers. With other variables Spark starts other workers.
+        :raises ConfigurationError: this machine cannot start Spark.
+        """
+        if self._first is None:
+            self._first = self._start(job)
+        session = self._first.newSession()
+        _make_default(session)
+        for name, value in {**session_settings(job), **conf}.items():
+            if name.startswith(_SQL) and session.conf.isModifiable(name):
+                session.conf.set(name, value)
+        environment = session.sparkContext.environment
+        for name in [name for name in environment if name not in self._own]:
+            del environment[name]
+        environment.update(variables)
+        return session
+
+    def letters_of(self, session: SparkSession, key: str) -> list[Path]:
+        """The finished files of dead letters of a job's tasks.
+
+        :param key: of :func:`sparkapp.spark.frames.record_policy.attempt_key`.
+        """
+        scratch = Path(session.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir())
+        return sorted(scratch.glob(f"blockmgr-*/dead-letters-{key}/*.arrow"))
+
+    def close(self) -> None:
+        """Stops the JVM's session; called at the end of the process or of a session of tests."""
+        if self._first is not None:
+            self._first.stop()
+            self._first = None
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _start(self, job: Job) -> SparkSession:
+        _check_java()
+        from sparkapp.spark.launch.jvm import Jvm
+
+        settings = session_settings(job)
+        settings |= {
+            "spark.master": f"local[{_CORES}]",
+            "spark.app.name": "kafkaspark",
+            "spark.local.dir": str(self.scratch),
+            "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
+            # Each task imports the user's modules as they are now.
+            "spark.python.worker.reuse": "false",
+            f"spark.executorEnv.{PRELOAD}": "pandas",
+            # A failed task is a message of ours. The JVM stays for minutes at most, and its start is what people see.
+            "spark.task.maxFailures": "1",
+            _JAVA_OPTIONS: (
+                f"{settings[_JAVA_OPTIONS]} -Dkafkaspark.log.level=off -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            ),
+        }
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # The JVM comes up while Python imports PySpark. Signals can be set by the main thread alone.
+        jvm = None if _has_jvm() or threading.current_thread() is not threading.main_thread() else Jvm(settings, {})
+        from sparkapp.spark.launch.session import create_session
+
+        session = create_session(settings, jvm)
+        session.sparkContext.setLogLevel("OFF")
+        session.sparkContext.environment.update(
+            {
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONPATH": os.pathsep.join([str(user_code().folder), str(_REPOSITORY)]),
+            }
+        )
+        self._own = frozenset(session.sparkContext.environment)
+        return session
+
+
+def _make_default(session: SparkSession) -> None:
+    """A transform that asks for the session gets this, as it gets the only session in a pod."""
+    kind: Any = type(session)
+    kind._instantiatedSession = kind._activeSession = session
+    of_jvm = kind._get_j_spark_session_class(session._jvm)
+    of_jvm.setDefaultSession(session._jsparkSession)
+    of_jvm.setActiveSession(session._jsparkSession)
+
+
+def _has_jvm() -> bool:
+    """Whether a test has started a Spark of its own. It is used, with the settings of its JVM."""
+    pyspark: Any = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") or (home and (Path(home) / "bin" / "java").exists()):
+        return
+    msg = "this job needs Spark, and Spark needs Java: there is no java on PATH, and JAVA_HOME names none"
+    raise ConfigurationError(msg, remedy="install a Java 17 or 21 runtime, for instance openjdk-17-jre-headless")
+
+
+def open_spark() -> LocalSpark:
+    """A Spark that knows the folder of the user's modules; nothing is started yet."""
+    user_code()
+    return LocalSpark()

@@ -1,0 +1,96 @@
+"""``kafkaspark plan FILE``: the engine of a job and why, its names in Kafka and the cluster, and what it runs on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from kafkaspark.local.project import judged
+from kafkaspark.manifests import identity_of, resources
+from kafkasparkjob_operator.workload import DesiredJob
+from sparkapp.model import names
+from sparkapp.model.checkpoint.naming import offsets_id
+from sparkapp.model.delivery_guarantee import DeliveryGuarantee
+from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.rules.engine_rules import chosen_engine
+from sparkapp.model.job.sections.sink import TopicFrom
+from sparkapp.model.job.spec import Job
+
+_EXAMPLES = """\
+examples:
+  kafkaspark plan job.yaml
+  kafkaspark plan --output json job.yaml | jq -r '.[].engine'
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """Registers ``plan``, as :func:`kafkaspark.validate.add_commands` does ``validate``."""
+    what = "show the engine of a job and why, its names in Kafka and the cluster, and its pods"
+    command = commands.add_parser(
+        "plan", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON; - is the standard input")
+    command.add_argument("--namespace", "-n", default="default", help="of resources that name none")
+    command.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer")
+    command.set_defaults(answer=_answer)
+
+
+def _answer(options: argparse.Namespace) -> int:
+    plans, refusals = [], []
+    try:
+        for file in options.files:
+            for body in resources(file):
+                try:
+                    plans.append(plan_of(*judged(body, options.namespace)))
+                except ConfigurationError as error:
+                    refusals.append(f"{file}: {identity_of(body, options.namespace).key}: refused: {error.message}")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    if not plans and not refusals:
+        sys.stderr.write(f"no {names.KIND} in {', '.join(options.files)}\n")
+        return 2
+    print(json.dumps(plans, indent=2) if options.output == "json" else "\n\n".join(map(_as_text, plans)))
+    sys.stderr.writelines(f"{refusal}\n" for refusal in refusals)
+    return 1 if refusals else 0
+
+
+def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
+    """What a job will use; absent where it uses none."""
+    spec, workload = job.spec, desired.workload
+    engine, reason = chosen_engine(spec)
+    source, sink, transform = spec.source, spec.sink, spec.transform
+    is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    executor = workload.executor
+    plan = {
+        "job": f"{job.namespace}/{job.name}",
+        "engine": engine.value,
+        "engineReason": reason,
+        "reads": source.topic_pattern or ", ".join(source.topics or map(str, source.partitions)),
+        "group": source.group_id,
+        "transform": transform.function or transform.arrow.name or (transform.sql and "SQL") or "none",
+        "codeConfigMap": transform.code,
+        "writes": "topics of the column topic" if sink.topic_from is TopicFrom.COLUMN else sink.topic,
+        "deadLetters": spec.record_errors.dead_letter_topic,
+        "deliveryGuarantee": sink.delivery_guarantee.value,
+        "transactionalIdPrefix": sink.transactional_id_prefix if is_exact else "",
+        "offsetsTransactionalId": offsets_id(sink.transactional_id_prefix) if is_exact else "",
+        "subtasks": spec.parallelism,
+        "checkpointSeconds": spec.checkpoint_interval,
+        "stateConfigMap": names.state_config_map(job.name),
+        "stateVolumeClaim": spec.state_claim,
+        "executors": (
+            f"{workload.executor_instances} of {workload.executor_cores} tasks, {executor.container_mebibytes} MiB each"
+        ),
+        "driver": f"{workload.driver.container_mebibytes} MiB",
+        "serviceAccounts": f"{names.service_account(job.name)}, {names.executor_service_account(job.name)}",
+    }
+    return {name: value for name, value in plan.items() if value != ""}
+
+
+def _as_text(plan: Mapping[str, object]) -> str:
+    width = max(map(len, plan))
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in plan.items())

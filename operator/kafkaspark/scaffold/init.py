@@ -1,0 +1,119 @@
+"""``kafkaspark init NAME``: a folder with a job that runs at once."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+NAME = "my-job"
+"""The job's name in the templates."""
+TEMPLATES = {
+    "sql": "Writes the large orders, by a SQL query.",
+    "python": "Adds the tax to each order, by a function over DataFrames.",
+    "arrow": "Masks the customers of orders, by a function over Arrow batches in the continuous engine.",
+    "stateful": "Counts the orders of each minute, by a function that keeps state.",
+    "join": "Joins orders and their payments, by a function that keeps state.",
+}
+_INPUT = "orders.jsonl"
+_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_MAX_NAME = 45
+_EXAMPLES = """\
+examples:
+  kafkaspark init orders
+  kafkaspark init totals --template stateful
+"""
+_KUSTOMIZATION = """\
+# kubectl apply -k . applies job.yaml{code}.
+resources: [job.yaml]
+"""
+_GENERATOR = """\
+configMapGenerator:
+  - name: my-job-code
+    files: [transform.py]
+generatorOptions:
+  disableNameSuffixHash: true   # the job names the ConfigMap, and restarts by itself when its content changes
+"""
+_CONTENTS = {
+    "job.yaml": "the job",
+    "transform.py": "its function",
+    _INPUT: "records for `kafkaspark dev`",
+    "test_transform.py": "tests, which need neither Kafka nor Kubernetes",
+    "kustomization.yaml": "what `kubectl apply -k .` applies",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Registers ``init``, as :func:`kafkaspark.validate.add_commands` does ``validate``."""
+    what = "make a folder with a job, its code, sample data and a test"
+    command = commands.add_parser(
+        "init", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument("name", metavar="NAME", help="of the job and of the folder, which may be a path")
+    command.add_argument("--template", choices=TEMPLATES, default="python", help="default: python")
+    command.set_defaults(answer=_answer)
+
+
+def _answer(options: argparse.Namespace) -> int:
+    folder = Path(options.name)
+    try:
+        refusal = refusal_of(folder)
+        if refusal:
+            sys.stderr.write(f"{refusal}\n")
+            return 1
+        write(folder, options.template)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    print(
+        f"{folder} has a job of the template {options.template}. Next:\n"
+        f"  cd {folder}\n"
+        f"  kafkaspark dev job.yaml --input {_INPUT}\n"
+        f"  python -m pytest"
+    )
+    return 0
+
+
+def refusal_of(folder: Path) -> str:
+    """Why no job can be made there; empty where it can."""
+    name = folder.name
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        return (
+            f"{name!r} is no name of a job: use lower-case letters, digits and hyphens, up to {_MAX_NAME} characters."
+            " The first is a letter, and the last is no hyphen"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        return f"{folder} exists and is not empty: choose another name, or remove it"
+    return ""
+
+
+def write(folder: Path, template: str) -> None:
+    """Makes the folder with the files of a template.
+
+    :raises OSError: a file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in contents(template):
+        (folder / file).write_text(text.replace(NAME, folder.name), encoding="utf-8")
+
+
+def contents(template: str) -> Iterator[tuple[str, str]]:
+    """The name and the text of each file, in which :data:`NAME` is the job."""
+    templates = files("kafkaspark.scaffold") / "templates"
+    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in _entries(templates / template)}
+    has_code = "transform.py" in texts
+    kustomization = _KUSTOMIZATION.format(code=", and makes the ConfigMap of its code" if has_code else "")
+    texts["kustomization.yaml"] = kustomization + (_GENERATOR if has_code else "")
+    table = "\n".join(f"| `{file}` | {what} |" for file, what in _CONTENTS.items() if file in texts)
+    readme = (templates / "README.md").read_text(encoding="utf-8")
+    texts["README.md"] = readme.replace("TITLE", TEMPLATES[template]).replace("INPUT", _INPUT).replace("FILES", table)
+    yield from sorted(texts.items())
+
+
+def _entries(folder: Traversable) -> Iterator[Traversable]:
+    return (entry for entry in folder.iterdir() if entry.is_file() and not entry.name.endswith(".pyc"))
