@@ -27,15 +27,11 @@ SPLITS = (KafkaPartitionSplit(FIRST, 0, 40), KafkaPartitionSplit(SECOND, 0, 60))
 
 
 def delete_job(job: LiveJob, attempt: int) -> None:
-    """Deletes the job, and what it owns: the API server of the tests has no garbage collector."""
+    """Deletes the job, and waits until Kubernetes has collected what it owns."""
     job.api.call("DELETE", job.path)
     job.release(attempt)
-    await_that("the resource is gone", lambda: job.api.get(job.path) is None)
-    for kind in ("configmaps", "pods"):
-        path = f"/api/v1/namespaces/{job.namespace}/{kind}"
-        for body in job.api.items(path, f"{names.LABEL_JOB}={job.name}"):
-            if any(owner["kind"] == names.KIND for owner in body["metadata"]["ownerReferences"]):
-                job.api.call("DELETE", f"{path}/{body['metadata']['name']}?gracePeriodSeconds=0")
+    state = f"{job.config_maps_path}/{names.state_config_map(job.name)}"
+    await_that("the state is collected", lambda: job.api.get(state) is None)
 
 
 def test_a_snapshot_outlives_its_job(running: Running, api: ApiClient) -> None:
@@ -57,6 +53,9 @@ def test_a_snapshot_outlives_its_job(running: Running, api: ApiClient) -> None:
     checkpoint = decode_snapshot(kept["data"][names.SNAPSHOT_KEY], job_uid=uid)
     assert dict(checkpoint.offsets) == {FIRST: 40, SECOND: 60}
     assert snapshot.status == status
+    api.call("DELETE", snapshot.path)
+    path = f"{job.config_maps_path}/{kept['metadata']['name']}"
+    await_that("its ConfigMap is collected", lambda: api.get(path) is None)
 
 
 def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api: ApiClient, core: Any) -> None:
