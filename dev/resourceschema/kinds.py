@@ -15,6 +15,7 @@ from sparkapp.model.encoding.schema import ObjectRule, Rule
 from sparkapp.model.job.rules.access_rules import ACCESS_RULES
 from sparkapp.model.job.rules.job_rules import JOB_RULES
 from sparkapp.model.job.rules.property_rules import PROPERTY_RULES
+from sparkapp.model.job.rules.sink_rules import SINK_RULES
 from sparkapp.model.job.rules.source_rules import SOURCE_RULES
 from sparkapp.model.job.spec import JobSpec
 
@@ -117,7 +118,7 @@ JOB = Kind(
             status_text="Observed state of the job. Only the operator writes it.",
             status=(JobStatus,),
             columns=_COLUMNS,
-            rules=(*JOB_RULES, *ACCESS_RULES, *SOURCE_RULES, *PROPERTY_RULES, *OPERATOR_RULES),
+            rules=(*JOB_RULES, *ACCESS_RULES, *SOURCE_RULES, *SINK_RULES, *PROPERTY_RULES, *OPERATOR_RULES),
             own_rules=_NAME_RULES,
             scale={
                 "specReplicasPath": ".spec.parallelism",

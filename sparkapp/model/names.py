@@ -65,6 +65,8 @@ CREDENTIALS_DIRECTORY = "/etc/kafkaspark/credentials"
 """Where the Secrets and the token of ``spec.kafka`` are mounted, in driver and executors."""
 SCHEMA_REGISTRY_DIRECTORY = "/etc/kafkaspark/schema-registry"
 """Where the schema registry's password or token and its certificates are mounted, in driver and executors."""
+SINK_REGISTRY_DIRECTORY = "/etc/kafkaspark/sink-schema-registry"
+"""Likewise of the sink's registry."""
 SPARK_SECRET_KEY = "secret"  # noqa: S105 - a file's name
 """Key of the attempt's Secret: what driver and executors authenticate to each other with."""
 SPARK_SECRET_DIRECTORY = "/etc/kafkaspark/spark"  # noqa: S105 - a path

@@ -121,8 +121,8 @@ def columns() -> Iterator[Round]:
 @contextmanager
 def avro() -> Iterator[Round]:
     """``source.formats.avro``: a value or an error for each record; the records around it are unchanged."""
+    from sparkapp.formats.schema_registry import SchemaRegistry
     from sparkapp.source.formats.avro import AvroDecoder
-    from sparkapp.source.formats.schema_registry import SchemaRegistry
     from tests.support.kafka.schema_registry import framed, registry
 
     names = {"name": "n", "type": {"type": "array", "items": {"type": "map", "values": ["null", "double"]}}}
@@ -149,8 +149,8 @@ def protobuf() -> Iterator[Round]:
     """``source.formats.protobuf``, likewise."""
     from google.protobuf import descriptor_pb2, text_format
 
+    from sparkapp.formats.schema_registry import SchemaRegistry
     from sparkapp.source.formats.protobuf import ProtobufDecoder, protobuf_reader_schema
-    from sparkapp.source.formats.schema_registry import SchemaRegistry
     from tests.support.kafka.schema_registry import framed_protobuf, registry
 
     file = text_format.Parse(

@@ -17,6 +17,7 @@ from kafkaspark.local.output import Output
 from kafkaspark.local.project import Project
 from kafkaspark.local.records import sink_records
 from kafkaspark.local.spark import LocalSpark
+from sparkapp.formats.encoders.record_encoder import RecordEncoder, encodes_result
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
@@ -53,7 +54,7 @@ def run_micro_batch(job: Job, checkpoints: Sequence[pa.RecordBatch], spark: Loca
         decoded = decode_records(stream, job, tell_nobody)
         failed = failed_records_of(job)
         transformed = apply_transform(decoded, job.spec, function, session, failed=failed)
-        result = encode_records(transformed, job.spec.sink)
+        result = encode_records(transformed, job.spec)
         collector = _Collector(job, session)
         collector.run(result, checkpoints, Path(folder))
         return collector.output_with(
@@ -120,6 +121,10 @@ class _Collector:
             ):
                 require_aligned(self._job.spec)
             table: Any = frame.toArrow()
+            if encodes_result(self._job.spec):
+                encoder = RecordEncoder(self._job.spec.sink)
+                empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+                table = pa.Table.from_batches([encoder.encode(batch) for batch in table.to_batches() or [empty]])
             self._judge()
         except KafkaSparkJobError as error:
             self._refusal = error

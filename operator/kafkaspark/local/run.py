@@ -14,6 +14,7 @@ from kafkaspark.local.project import Project
 from kafkaspark.local.records import Record, record_at, source_batches
 from kafkaspark.local.spark import LocalSpark
 from kafkaspark.local.variables import variables_set
+from sparkapp.formats.encoders.writer_schema import with_writer_schemas
 from sparkapp.model.errors import KafkaSparkJobError, RecordFailed, SparkDied, TransformFailed
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine, Job
@@ -35,7 +36,7 @@ def run_project(project: Project, checkpoints: Checkpoints, spark: LocalSpark, *
     :raises KafkaSparkJobError: as the job would fail. An error of the user's code names the record, if it fails alone.
     """
     # Files of dead letters have the attempt's number.
-    job = with_reader_schemas(replace(project.job, attempt=next(_attempts)))
+    job = with_writer_schemas(with_reader_schemas(replace(project.job, attempt=next(_attempts))))
     run = partial(_run, job, spark, project)
     with variables_set(project.environment), user_code().importable(project.files, fresh=fresh):
         try:

@@ -56,12 +56,15 @@ def volumes_and_mounts(
         volumes.append(volume)
         path = f"{names.CREDENTIALS_DIRECTORY}/{folder}"
         mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
-    registry = desired.spec.source.schema_registry
-    for secret in () if registry is None else registry.folders:
-        volume = _secret_volume("schema-registry", secret)
-        volumes.append(volume)
-        path = f"{names.SCHEMA_REGISTRY_DIRECTORY}/{secret.folder}"
-        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
+    for prefix, registry in (
+        ("schema-registry", desired.spec.source.schema_registry),
+        ("sink-registry", desired.spec.sink.schema_registry),
+    ):
+        for secret in () if registry is None else registry.folders:
+            volume = _secret_volume(prefix, secret)
+            volumes.append(volume)
+            path = f"{registry.directory}/{secret.folder}" if registry is not None else ""
+            mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     return volumes, mounts
 
 

@@ -4,6 +4,7 @@
 
 #include "client.h"
 #include "consumer.h"
+#include "encoder.h"
 #include "producer.h"
 #include "rdkafka.h"
 
@@ -38,7 +39,8 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__kafka_arrow(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL &&
-        (client_add_exceptions(module) < 0 || consumer_add_type(module) < 0 || producer_add_type(module) < 0)) {
+        (client_add_exceptions(module) < 0 || consumer_add_type(module) < 0 || producer_add_type(module) < 0 ||
+         encoder_add_type(module) < 0)) {
         Py_CLEAR(module);
     }
     return module;

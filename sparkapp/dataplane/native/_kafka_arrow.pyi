@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 class Failure(Exception):
     args: tuple[int, str, bool]
@@ -24,6 +25,14 @@ class Consumer:
     def take_statistics(self) -> tuple[str | None, int]: ...
     def rejoin(self, bootstrap_servers: str, /) -> bool: ...
     def close(self) -> None: ...
+
+class Unencodable(ValueError):
+    args: tuple[int, str, str]
+
+class Encoder:
+    def __init__(self, format: str, plan: tuple[Any, ...], prefix: bytes, /) -> None: ...
+    def slot(self) -> int: ...
+    def encode(self) -> int: ...
 
 FailedRecord = tuple[str, int, bytes | None, int, int, int]
 

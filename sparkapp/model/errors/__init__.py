@@ -3,7 +3,7 @@
 :mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused.
 
 :mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError, ReleaseMismatch and
-CredentialsUnusable; TransformFailed; RecordError.
+CredentialsUnusable; TransformFailed; RecordError; EncodeError.
 
 :mod:`.driver`: SparkDied, ExecutorsFailed, StreamStalled, SubtaskDisconnected, SubtaskMissing, ExtensionMissing;
 VolumeUnusable, above VolumeFull.
@@ -16,7 +16,7 @@ UndefinedOffset. OffsetsWentBackwards is a KafkaAccessError, too, above TopicRec
 SessionTimeoutRefused.
 
 :mod:`.schema`: SchemaError, above SchemaRegistryUnreachable, SchemaRegistryAccessDenied, SchemaRegistryUntrusted,
-SchemaNotFound and SchemaUnusable.
+SchemaNotFound, SchemaUnusable and SchemaMismatch.
 
 :mod:`.checkpoint`: CheckpointError, above CheckpointConflict, CheckpointTooLarge, CheckpointCorrupt, CheckpointForeign,
 CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, IncarnationMismatch, ClusterChanged, StateRolledBack,
@@ -61,6 +61,7 @@ from sparkapp.model.errors.checkpoint import (
 from sparkapp.model.errors.configuration import (
     ConfigurationError,
     CredentialsUnusable,
+    EncodeError,
     NameNotAllowed,
     RecordError,
     RecordFailed,
@@ -105,6 +106,7 @@ from sparkapp.model.errors.kafka import (
 from sparkapp.model.errors.refusal import RecordRefused
 from sparkapp.model.errors.schema import (
     SchemaError,
+    SchemaMismatch,
     SchemaNotFound,
     SchemaRegistryAccessDenied,
     SchemaRegistryUnreachable,
@@ -163,6 +165,7 @@ __all__ = [
     "CommitOutcomeUnknown",
     "ConfigurationError",
     "CredentialsUnusable",
+    "EncodeError",
     "ExecutorsFailed",
     "ExtensionMissing",
     "GroupFull",
@@ -194,6 +197,7 @@ __all__ = [
     "ReleaseMismatch",
     "RestoreRefused",
     "SchemaError",
+    "SchemaMismatch",
     "SchemaNotFound",
     "SchemaRegistryAccessDenied",
     "SchemaRegistryUnreachable",

@@ -75,6 +75,21 @@ class RecordError(KafkaSparkJobError):
     )
 
 
+class EncodeError(KafkaSparkJobError):
+    """A value of the result cannot be written in the sink's format; the message names column and cause.
+
+    Examples are a null where the schema takes none, and a text that is no symbol of an enum. Nothing of the checkpoint
+    is visible.
+    """
+
+    reason = "EncodeError"
+    fatal = True
+    default_remedy = (
+        "correct spec.transform, for instance with COALESCE, or leave such records out;"
+        " the job then resumes from its last checkpoint"
+    )
+
+
 class TransformFailed(KafkaSparkJobError):
     """The user's function or query raised while it processed records; nothing of that checkpoint is visible.
 

@@ -24,7 +24,7 @@ class SchemaRegistryAccessDenied(SchemaError):
     reason = "SchemaRegistryAccessDenied"
     default_remedy = (
         "check the username and the Secret in spec.source.schemaRegistry.authentication;"
-        " grant the user READ on the source topics' subjects"
+        " grant the user READ on the topics' subjects, and WRITE for sink.format.autoRegister"
     )
 
 
@@ -40,7 +40,7 @@ class SchemaRegistryUntrusted(SchemaError):
 
 
 class SchemaNotFound(SchemaError):
-    """The registry has no schema for the source topic."""
+    """The registry has no schema for the topic."""
 
     reason = "SchemaNotFound"
     default_remedy = "register the schema, or set spec.source.format.valueSchema (or keySchema)"
@@ -52,3 +52,17 @@ class SchemaUnusable(SchemaError):
     reason = "SchemaUnusable"
     fatal = True
     default_remedy = "set spec.source.format.valueSchema (or keySchema) to a reader schema without the field"
+
+
+class SchemaMismatch(SchemaError):
+    """The transform's columns do not fit the schema of the sink, or the subject refuses a schema that would be new.
+
+    The message names column, type and subject. No record is written before.
+    """
+
+    reason = "SchemaMismatch"
+    fatal = True
+    default_remedy = (
+        "set spec.sink.format.valueSchema (or keySchema) to a schema that the subject's compatibility allows;"
+        " or set another compatibility of the subject at the registry"
+    )

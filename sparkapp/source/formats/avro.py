@@ -8,12 +8,12 @@ from typing import Any
 
 import fastavro
 
+from sparkapp.formats.avro_references import whole_schema
+from sparkapp.formats.avro_types import AvroSchema, arrow_type, load, parse
+from sparkapp.formats.schema_registry import AVRO, SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
 from sparkapp.source.formats.avro_bounds import check_of, limit_decimals
-from sparkapp.source.formats.avro_references import whole_schema
-from sparkapp.source.formats.avro_types import AvroSchema, arrow_type, load, parse
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
-from sparkapp.source.formats.schema_registry import AVRO, SchemaRegistry
 
 limit_decimals()
 

@@ -13,11 +13,11 @@ from typing import Any
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
 from sparkapp.source.formats.protobuf_imports import File, collect, file_of, pool_of
 from sparkapp.source.formats.protobuf_types import arrow_type, converter
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 _MAX_DEPTH = 32
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
+from sparkapp.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
-from sparkapp.source.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
 
 File: TypeAlias = descriptor_pb2.FileDescriptorProto
 _CONFLUENT = "confluent_kafka.schema_registry.confluent"

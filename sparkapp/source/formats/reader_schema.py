@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Job
 from sparkapp.source.formats.registered_records import RegisteredDecoder
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 
 def with_reader_schemas(job: Job) -> Job:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaNotFound, SchemaUnusable
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 
 HEAD = 5
 """Bytes of the frame: a zero byte and the schema's id, before the data."""

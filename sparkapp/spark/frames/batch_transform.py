@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.dataplane.output_batch import OutputBatch
+from sparkapp.formats.encoders.record_encoder import RecordEncoder, routing_columns
 from sparkapp.model.errors import TransformError
-from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.failed.failed_records import FailedRecords
@@ -68,9 +69,11 @@ class BatchTransform:
     def __init__(self, arrow: ArrowTransform, sink: Sink, failed: FailedRecords | None = None) -> None:
         self._arrow = arrow
         self._failed = failed
-        self._required = ("value", *_routing_columns(sink))
-        self._columns = (*SINK_COLUMNS, *_routing_columns(sink))
-        self.source_columns = ALL_COLUMNS if arrow.name else frozenset(self._columns)
+        self._encoder = None if sink.format is None else RecordEncoder(sink)
+        self._required = (*(("value",) * (sink.format is None)), *routing_columns(sink))
+        self._columns = (*SINK_COLUMNS, *routing_columns(sink))
+        given = () if sink.format is None else sink.format.key_columns
+        self.source_columns = ALL_COLUMNS if arrow.name else frozenset((*self._columns, *given)) & ALL_COLUMNS
         self._function: Callable[..., Any] | None = None
         self._wants_context = False
 
@@ -159,6 +162,8 @@ class BatchTransform:
                     f" {', '.join(batch.schema.names) or 'nothing'}"
                 )
                 raise TransformError(msg, remedy=_REMEDY)
+        if self._encoder is not None:
+            return self._encoder.encode(batch)
         return batch.select([name for name in self._columns if name in batch.schema.names])
 
 
@@ -174,12 +179,6 @@ def _wants_context(function: Callable[..., Any]) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [each for each in parameters if each.kind in positional and each.default is inspect.Parameter.empty]
     return len(required) == _WITH_CONTEXT
-
-
-def _routing_columns(sink: Sink) -> tuple[str, ...]:
-    topic = ("topic",) if sink.topic_from is TopicFrom.COLUMN else ()
-    partition = ("partition",) if sink.partitioner is Partitioner.SOURCE_PARTITION else ()
-    return (*topic, *partition)
 
 
 def import_arrow(arrow: ArrowTransform) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -17,10 +18,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sparkapp.formats.encoders.record_encoder import RecordEncoder, encodes_result, routing_columns
 from sparkapp.model.errors import TransformError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
 from sparkapp.spark.frames.formats.json_format import parse_json
@@ -82,13 +84,19 @@ It replaces the side's column, and adds :func:`error_column` exactly if the form
 """
 
 
-def encode_records(result: DataFrame, sink: Sink) -> DataFrame:
+def encode_records(result: DataFrame, spec: JobSpec) -> DataFrame:
     """The sink's columns of a transform's result: text and bytes unchanged, structures as JSON, others as text.
+
+    With ``sink.format`` it is the result's own columns, which the write task encodes.
 
     :raises TransformError: there is no ``value``, ``headers`` has another type than the source's, or a column that
         ``sink.topicFrom`` or ``sink.partitioner`` asks for is missing.
+    :raises SchemaMismatch: a column does not fit the schema of the sink.
     """
+    sink = spec.sink
     fields = {field.name: field.dataType for field in result.schema.fields}
+    if encodes_result(spec):
+        return _checked_columns(result, fields, sink)
     if "value" not in fields:
         msg = f"the transform's result has no column 'value': it has {', '.join(fields) or 'nothing'}"
         raise TransformError(
@@ -96,6 +104,25 @@ def encode_records(result: DataFrame, sink: Sink) -> DataFrame:
         )
     columns = [_encoded(name, fields[name]) for name in SINK_COLUMNS if name in fields]
     return result.select(*columns, *_routing_columns(fields, sink))
+
+
+def _checked_columns(result: DataFrame, fields: Mapping[str, DataType], sink: Sink) -> DataFrame:
+    """The columns that the write task encodes, after a check of their types."""
+    routed = {name: column for name, column in zip(routing_columns(sink), _routing_columns(fields, sink), strict=True)}
+    encoder = RecordEncoder(sink)
+    encoder.check(to_arrow_schema(result.schema, timezone="UTC"))
+    columns = []
+    for name in encoder.columns:
+        kind = fields[name]
+        if name in routed:
+            columns.append(routed[name])
+        elif name == "timestamp":
+            columns.append(_encoded(name, kind))
+        elif name == "headers" and isinstance(kind, ArrayType):
+            columns.append(f.coalesce(name, f.array().cast(kind)).alias(name))
+        else:
+            columns.append(f.col(f"`{name.replace('`', '``')}`"))
+    return result.select(*columns)
 
 
 def _routing_columns(fields: Mapping[str, DataType], sink: Sink) -> Iterator[Column]:

@@ -56,6 +56,7 @@ KAFKA_VARIABLE = "KAFKASPARK_KAFKA"
 _PANDAS = "pandas"
 _PARSERS = "sparkapp.source.formats"
 """The package with the parsers of registered formats; each module has its format's name."""
+_AVRO_ENCODER = "sparkapp.formats.encoders.avro_plan"
 
 
 def variables_of(spec: JobSpec) -> dict[str, str]:
@@ -69,6 +70,9 @@ def _wanted_by(spec: JobSpec) -> str:
     source = spec.source
     chosen = (source.key_format, source.value_format)
     wanted = {f"{_PARSERS}.{kind}" for kind in chosen if kind.traits.registered}
+    sink = spec.sink.format
+    if sink is not None and (sink.key.is_registered or sink.value.is_registered):
+        wanted.add(_AVRO_ENCODER)
     if spec.transform.function or spec.transform.arrow.name:
         wanted.add(_PANDAS)
     return " ".join(sorted(wanted))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparkapp.formats.encoders.record_encoder import RecordEncoder, encodes_result
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -80,7 +81,7 @@ def write_partition(
 
     :param job_text: the job's JSON.
     :param orders: for each partition of the result, in order.
-    :param batches: of the partition, with the sink's columns.
+    :param batches: of the partition, with the sink's columns; with ``sink.format`` the result's.
     :raises TransformError: dead letters are wanted, and the transform did not read its input to the end.
     :raises PreCommitFailed: and other errors of the writer. The task fails, and Spark retries it under a new epoch.
     """
@@ -95,6 +96,8 @@ def write_partition(
         msg = "a write task needs Spark's task context"
         raise RuntimeError(msg)
     job, index = job_of(job_text), context.partitionId()
+    if encodes_result(job.spec):
+        batches = map(RecordEncoder(job.spec.sink).encode, batches)
     result = write_batches(job, orders[index], batches, index=index)
     client_totals.publish(attempt_key(job))
     result = replace(result, clients=client_totals.collect(attempt_key(job)))

@@ -17,6 +17,7 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_security
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.formats.encoders.writer_schema import with_writer_schemas
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
@@ -72,7 +73,8 @@ class Wiring:
         config = checks.checked_consumer_config(context.job, security=security)
         watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         cluster = self._checked_cluster(config)
-        job = checks.with_record_limits(with_reader_schemas(context.job), cluster)
+        job = with_writer_schemas(with_reader_schemas(context.job))
+        job = checks.with_record_limits(job, cluster)
         context = self._context = replace(context, job=job)
         self._enter_import()
         check_code(job.spec.transform)

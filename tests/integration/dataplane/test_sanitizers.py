@@ -16,7 +16,9 @@ from tests.support.native import sanitizer
 
 TESTS = ("tests/unit/sparkapp/dataplane/test_extension.py", "tests/integration/dataplane/test_columns.py",
          "tests/integration/dataplane/test_produce.py", "tests/integration/dataplane/test_bounded_read.py",
-         "tests/integration/dataplane/test_written_partitions.py")  # fmt: skip
+         "tests/integration/dataplane/test_written_partitions.py",
+         "tests/unit/sparkapp/formats/encoders/test_avro_encoder.py",
+         "tests/unit/sparkapp/formats/encoders/test_json_encoder.py")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A small schema registry: the reading half of Confluent's REST interface, over real HTTP, and writers for tests."""
+"""A small schema registry: Confluent's REST interface over real HTTP, and writers for tests."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ class RegistryServer:
     :param broken: number of requests answered with 503 first.
     :param authorization: the Authorization header that it wants; by default it is open to everybody.
     :param elsewhere: sends every request to this URL instead.
+    :param closed: subjects that refuse every further schema as incompatible.
     """
 
     url: str = ""
     broken: int = 0
     authorization: str | None = None
     elsewhere: str = ""
+    closed: frozenset[str] = frozenset()
     requests: list[str] = field(default_factory=list)
     seen: list[str | None] = field(default_factory=list)
     """The Authorization header of each request."""
@@ -72,7 +74,7 @@ class RegistryServer:
         self.subjects.setdefault(subject, []).append(number)
         return number
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, authorization: str | None, body: str = "") -> tuple[int, dict[str, Any]]:
         self.requests.append(path)
         self.seen.append(authorization)
         if self.authorization is not None and authorization != self.authorization:
@@ -81,6 +83,8 @@ class RegistryServer:
             self.broken -= 1
             return 503, {"error_code": 50301, "message": "starting"}
         path, _, query = path.partition("?")
+        if body:
+            return self._given(unquote(path).strip("/").split("/"), json.loads(body))
         answer = self._found(unquote(path).strip("/").split("/"))
         if answer[0] == 200 and parse_qs(query).get("format") == ["serialized"]:
             body = answer[1]
@@ -88,6 +92,25 @@ class RegistryServer:
                 return 422, {"error_code": 42201, "message": "format serialized is not supported"}
             return 200, {**body, "schema": body["compiled"]}
         return answer
+
+    def _given(self, names: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A client asks for a schema by its text, or registers it."""
+        *_, last = names
+        subject = "/".join(names[1:-1] if last == "versions" else names[1:])
+        same = [number for number in self.subjects.get(subject, []) if self._is_same(self.schemas[number], body)]
+        if same:
+            return 200, {"subject": subject, "version": 1, "id": same[0], **self.schemas[same[0]]}
+        if last != "versions":
+            code, what = (40403, "Schema") if subject in self.subjects else (40401, "Subject")
+            return 404, {"error_code": code, "message": f"{what} not found"}
+        if subject in self.closed:
+            return 409, {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
+        return 200, {"id": self._add(subject, {name: body[name] for name in ("schema", "schemaType") if name in body})}
+
+    @staticmethod
+    def _is_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+        kinds = {each.get("schemaType") or "AVRO" for each in (left, right)}
+        return len(kinds) == 1 and json.loads(left["schema"]) == json.loads(right["schema"])
 
     def _found(self, names: list[str]) -> tuple[int, dict[str, Any]]:
         match names:
@@ -135,7 +158,7 @@ def registry(
     state = RegistryServer(authorization=authorization)
 
     def answer(request: Request) -> Response:
-        status, body = state.answer(request.path, request.authorization)
+        status, body = state.answer(request.path, request.authorization, request.body)
         if state.elsewhere:
             return Response(302, body, location=state.elsewhere + request.path)
         return Response(status, body)

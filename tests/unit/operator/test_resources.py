@@ -216,6 +216,25 @@ def test_the_registrys_secrets_are_files_of_driver_and_executors_alike() -> None
         assert {"name": "schema-registry-user", "mountPath": path, "readOnly": True} in mounts
 
 
+def test_the_secrets_of_both_registries_are_apart() -> None:
+    user = {"type": "basic", "username": "orders", "passwordSecret": {"secretName": "sink-user", "password": "pw"}}
+    registry = {"url": "https://other:8081", "authentication": user}
+    desired = wanted({**FULL, "sink": {"topic": "out", "format": {"value": "avro"}, "schemaRegistry": registry}})
+    pods = (
+        driver_pod(JOB, desired, claim_uid="claim", attempt=1),
+        executor_pod_template(JOB, desired, attempt=1),
+    )
+    for pod in pods:
+        volumes = {each["name"]: each.get("secret", {}).get("secretName") for each in pod["spec"]["volumes"]}
+        assert (volumes["schema-registry-user"], volumes["sink-registry-user"]) == ("registry-user", "sink-user")
+        mounts = {each["name"]: each["mountPath"] for each in pod["spec"]["containers"][0]["volumeMounts"]}
+        assert mounts["schema-registry-user"] == f"{names.SCHEMA_REGISTRY_DIRECTORY}/user"
+        assert mounts["sink-registry-user"] == f"{names.SINK_REGISTRY_DIRECTORY}/user"
+    assert desired.spec.sink.schema_registry is not None
+    assert str(desired.spec.sink.schema_registry.user_folder) == f"{names.SINK_REGISTRY_DIRECTORY}/user"
+    assert "sink-user" in attempt_references(JOB, desired, attempt=1).secrets
+
+
 def test_a_token_of_the_service_account_is_the_same_users_in_driver_and_executors() -> None:
     authentication = {"type": "oauth", "serviceAccountToken": {"audience": "kafka", "expirationSeconds": 900}}
     desired = wanted({"kafka": {"bootstrapServers": "b:1", "tls": {}, "authentication": authentication}})

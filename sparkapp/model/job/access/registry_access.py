@@ -1,4 +1,4 @@
-"""Access to a schema registry: ``spec.source.schemaRegistry``, in the shapes of ``spec.kafka``.
+"""Access to a schema registry: ``schemaRegistry`` of source and sink, in the shapes of ``spec.kafka``.
 
 Its credentials are keys of Secrets. The operator mounts them, and driver and executors read the files for each request.
 The job's description, Spark's configuration and the environment hold the names of files and Secrets only.
@@ -7,11 +7,14 @@ The job's description, Spark's configuration and the environment hold the names 
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import field as hidden
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
 from sparkapp.model import names
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.encoding.schema import HIDDEN, Rule, at, part, text_of
 from sparkapp.model.errors import CredentialsUnusable
 from sparkapp.model.errors.requirement import require
@@ -35,7 +38,7 @@ from sparkapp.model.job.access.security import (
     tls_from,
 )
 
-_FIELD = "spec.source.schemaRegistry"
+SOURCE_REGISTRY, SINK_REGISTRY = "spec.source.schemaRegistry", "spec.sink.schemaRegistry"
 _URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
@@ -62,9 +65,9 @@ class RegistryAuthentication:
     username: str = at(
         "Name of the registry's user, or the API key.", default="", form=text_of(1, 253, pattern=r"^[^:]+$")
     )
-    password_secret: PasswordSecret | None = field(default=None, metadata=PASSWORD_SECRET)
+    password_secret: PasswordSecret | None = hidden(default=None, metadata=PASSWORD_SECRET)
     access_token: SecretKey | None = at("Secret that holds the token, with type bearer.", default=None)
-    certificate_and_key: CertificateAndKey | None = field(default=None, metadata=CERTIFICATE_AND_KEY)
+    certificate_and_key: CertificateAndKey | None = hidden(default=None, metadata=CERTIFICATE_AND_KEY)
     allow_insecure: bool = at(
         "Permission to send credentials over http. Others on the network can then read them.", default=False
     )
@@ -72,8 +75,8 @@ class RegistryAuthentication:
 
 _ADDRESS = Rule(
     "self.matches('^https?://[^/@?#[:space:]]+(/[^@?#[:space:]]*)?$')",
-    "source.schemaRegistry.url is one address as http://host:port or https://host:port, without a user;"
-    " source.schemaRegistry.authentication has the credentials",
+    "schemaRegistry.url is one address as http://host:port or https://host:port, without a user;"
+    " schemaRegistry.authentication has the credentials",
 )
 
 
@@ -84,6 +87,7 @@ class RegistryAccess:
     :param authentication: None for a registry without authentication.
     :param tls: the authorities to trust; None trusts the image's.
     :param directory: where the operator mounts :attr:`folders`.
+    :param field: its path in the resource, for messages.
     """
 
     url: str = at(
@@ -98,7 +102,8 @@ class RegistryAccess:
         default=None,
         reader=tls_from,
     )
-    directory: str = field(default=names.SCHEMA_REGISTRY_DIRECTORY, metadata=HIDDEN)
+    directory: str = hidden(default=names.SCHEMA_REGISTRY_DIRECTORY, metadata=HIDDEN)
+    field: str = hidden(default=SOURCE_REGISTRY, metadata=HIDDEN)
 
     @property
     def folders(self) -> tuple[SecretFolder, ...]:
@@ -122,6 +127,14 @@ class RegistryAccess:
         return Path(self.directory) / USER
 
 
+def sink_registry_from(sink: Fields, name: str) -> RegistryAccess | None:
+    """The registry of the sink, whose Secrets have folders of their own."""
+    if sink.child(name).empty:
+        return None
+    access = read_part(RegistryAccess, sink.child(name))
+    return replace(access, directory=names.SINK_REGISTRY_DIRECTORY, field=SINK_REGISTRY)
+
+
 def mounted_credential(access: RegistryAccess) -> str | None:
     """The mounted password or token, read for each request because a Secret may change; None where there is none.
 
@@ -137,10 +150,10 @@ def mounted_credential(access: RegistryAccess) -> str | None:
         secret = file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        msg = f"the secret of {_FIELD}.authentication cannot be read: {cause}"
+        msg = f"the secret of {access.field}.authentication cannot be read: {cause}"
         raise CredentialsUnusable(msg, remedy=_put(who)) from None
     if bearer and not _TOKEN.fullmatch(secret):
-        msg = f"the token of {_FIELD}.authentication is empty, or has characters that a header cannot have"
+        msg = f"the token of {access.field}.authentication is empty, or has characters that a header cannot have"
         raise CredentialsUnusable(msg, remedy=_put(who))
     return secret
 
@@ -154,12 +167,12 @@ def check_registry_access(access: RegistryAccess | None) -> None:
         return
     require(
         bool(_URL.fullmatch(access.url)),
-        f"{_FIELD}.url",
+        f"{access.field}.url",
         f"{access.url!r} must be http://host:port or https://host, without user and password",
     )
     require(
         access.authentication is None or ":" not in access.authentication.username,
-        f"{_FIELD}.authentication.username",
+        f"{access.field}.authentication.username",
         "a user of type: basic has no ':' in its name",
     )
 

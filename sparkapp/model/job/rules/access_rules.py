@@ -1,8 +1,34 @@
-"""The rules of ``spec.kafka`` and ``spec.source.schemaRegistry``: who the job is, and whom it trusts."""
+"""The rules of ``spec.kafka`` and of both ``schemaRegistry``: who the job is, and whom it trusts."""
 
 from __future__ import annotations
 
 from sparkapp.model.encoding.schema import ObjectRule
+
+
+def _registry_rules(section: str) -> tuple[ObjectRule, ...]:
+    return (
+        ObjectRule(
+            "!has(self.tls) || self.url.startsWith('https://')",
+            f"{section}.schemaRegistry.tls needs a url that begins with https://; without TLS leave it out",
+            (f"{section}.schemaRegistry",),
+        ),
+        ObjectRule(
+            "!has(self.authentication) || self.url.startsWith('https://') || (self.authentication.type != 'tls'"
+            " && self.authentication.allowInsecure)",
+            f"{section}.schemaRegistry.authentication over http:// would show credentials on the network: set an"
+            " https:// url, or authentication.allowInsecure: true (never with type: tls)",
+            (f"{section}.schemaRegistry",),
+        ),
+        ObjectRule(
+            "has(self.username) == (self.type == 'basic') && has(self.passwordSecret) == (self.type == 'basic')"
+            " && has(self.accessToken) == (self.type == 'bearer') && has(self.certificateAndKey) == (self.type"
+            " == 'tls')",
+            f"{section}.schemaRegistry.authentication takes username and passwordSecret with type: basic,"
+            " accessToken with type: bearer, and certificateAndKey with type: tls",
+            (f"{section}.schemaRegistry.authentication",),
+        ),
+    )
+
 
 ACCESS_RULES = (
     ObjectRule(
@@ -19,6 +45,7 @@ ACCESS_RULES = (
             "kafka.tls.trustedCertificates[]",
             "kafka.authentication.tlsTrustedCertificates[]",
             "source.schemaRegistry.tls.trustedCertificates[]",
+            "sink.schemaRegistry.tls.trustedCertificates[]",
         ),
     ),
     ObjectRule(
@@ -54,24 +81,6 @@ ACCESS_RULES = (
         " use https://, or set allowInsecure: true",
         ("kafka.authentication",),
     ),
-    ObjectRule(
-        "!has(self.tls) || self.url.startsWith('https://')",
-        "source.schemaRegistry.tls needs a url that begins with https://; without TLS leave it out",
-        ("source.schemaRegistry",),
-    ),
-    ObjectRule(
-        "!has(self.authentication) || self.url.startsWith('https://') || (self.authentication.type != 'tls'"
-        " && self.authentication.allowInsecure)",
-        "source.schemaRegistry.authentication over http:// would show credentials on the network: set an"
-        " https:// url, or authentication.allowInsecure: true (never with type: tls)",
-        ("source.schemaRegistry",),
-    ),
-    ObjectRule(
-        "has(self.username) == (self.type == 'basic') && has(self.passwordSecret) == (self.type == 'basic')"
-        " && has(self.accessToken) == (self.type == 'bearer') && has(self.certificateAndKey) == (self.type"
-        " == 'tls')",
-        "source.schemaRegistry.authentication takes username and passwordSecret with type: basic,"
-        " accessToken with type: bearer, and certificateAndKey with type: tls",
-        ("source.schemaRegistry.authentication",),
-    ),
+    *_registry_rules("source"),
+    *_registry_rules("sink"),
 )

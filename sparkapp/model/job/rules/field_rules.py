@@ -15,10 +15,11 @@ from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.rules.access_rules import ACCESS_RULES
 from sparkapp.model.job.rules.cel import holds
 from sparkapp.model.job.rules.job_rules import JOB_RULES
+from sparkapp.model.job.rules.sink_rules import SINK_RULES
 from sparkapp.model.job.rules.source_rules import SOURCE_RULES
 from sparkapp.model.job.spec import JobSpec
 
-JUDGED = tuple(rule for rule in (*JOB_RULES, *ACCESS_RULES, *SOURCE_RULES) if not rule.by_server)
+JUDGED = tuple(rule for rule in (*JOB_RULES, *ACCESS_RULES, *SOURCE_RULES, *SINK_RULES) if not rule.by_server)
 """The others are about a change, or have an expression of the user, or :mod:`.engine_rules` says more."""
 _BY_OBJECT: dict[str, list[ObjectRule]] = {}
 for _rule in JUDGED:

@@ -43,6 +43,7 @@ def check_spec(spec: JobSpec) -> None:
     _check_properties(spec)
     check_token_endpoint(spec.kafka.authentication)
     check_registry_access(spec.source.schema_registry)
+    check_registry_access(spec.sink.schema_registry)
     source = spec.source
     check_subscribed(source.startup, source.stopping, topics=source.topics, partitions=source.partitions)
 

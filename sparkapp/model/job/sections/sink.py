@@ -9,7 +9,9 @@ from typing import ClassVar
 from sparkapp.model.checkpoint.naming import MAX_POOL_SIZE, TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.encoding.schema import Described, at, entries_of, part, text_of
+from sparkapp.model.job.access.registry_access import RegistryAccess, sink_registry_from
 from sparkapp.model.job.forms import KAFKA_ID, TOPIC
+from sparkapp.model.job.sections.sink_format import SinkFormat
 
 
 class OnTransactionLost(StrEnum):
@@ -48,6 +50,8 @@ class Sink:
     """The destination of the result, and its delivery guarantee.
 
     :param topic: of every record; with :attr:`TopicFrom.COLUMN` of none, but it has to exist all the same.
+    :param format: None writes text and bytes as they are, and what else Spark's columns have as text or JSON.
+    :param schema_registry: set with registered formats, and only there.
     """
 
     OBJECTS: ClassVar[Mapping[str, Described]] = {
@@ -113,6 +117,14 @@ class Sink:
         low=0,
         high=604800,
         path="transactions.timeoutSeconds",
+    )
+    format: SinkFormat | None = at(
+        "Formats of key and value. By default text and bytes are written as they are, structures as JSON, and other"
+        " types as text.",
+        default=None,
+    )
+    schema_registry: RegistryAccess | None = at(
+        "Schema registry of keys and values in Avro.", default=None, reader=sink_registry_from
     )
     properties: Mapping[str, str] = at(
         "Additional properties of the Kafka client by librdkafka's names, for instance compression.type.",

@@ -66,7 +66,7 @@ def start_query(
     publish = partial(client_totals.publish, attempt_key(job))
     records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
     failed = failed_records_of(job, publish)
-    result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec.sink)
+    result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
     planner.columns = columns_used(result, spark)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))
@@ -93,7 +93,7 @@ def run_over(
     :raises KafkaSparkJobError: and exceptions of Spark: those of plan and tasks.
     """
     records = decode_records(_table(job, splits, spark, columns), job, lambda: None)
-    result = encode_records(apply_transform(records, job.spec, function, spark), job.spec.sink)
+    result = encode_records(apply_transform(records, job.spec, function, spark), job.spec)
     result.write.format("noop").mode("overwrite").save()
 
 

@@ -25,6 +25,27 @@ static size_t sequence(const uint8_t *text, size_t size) {
     return length;
 }
 
+bool utf8_is_valid(const char *text, size_t size) {
+    const uint8_t *bytes = (const uint8_t *)text;
+    size_t position = 0;
+    while (position < size) {
+        uint64_t eight;
+        if (size - position >= sizeof eight) {
+            memcpy(&eight, bytes + position, sizeof eight);
+            if (!(eight & 0x8080808080808080)) {
+                position += sizeof eight;
+                continue;
+            }
+        }
+        size_t step = sequence(bytes + position, size - position);
+        if (step == 0) {
+            return false;
+        }
+        position += step;
+    }
+    return true;
+}
+
 void utf8_append(Buffer *buffer, const char *text, size_t size) {
     const uint8_t *bytes = (const uint8_t *)text;
     size_t position = 0;

@@ -7,4 +7,6 @@
 /* Appends text; each byte outside valid UTF-8 becomes U+FFFD, as in a Java client. */
 void utf8_append(Buffer *buffer, const char *text, size_t size);
 
+bool utf8_is_valid(const char *text, size_t size);
+
 #endif

@@ -11,6 +11,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from sparkapp.formats.avro_types import arrow_type
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
@@ -20,10 +22,8 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.source.formats.avro import AvroDecoder
-from sparkapp.source.formats.avro_types import arrow_type
 from sparkapp.source.formats.reader_schema import with_reader_schemas
 from sparkapp.source.formats.registered_records import REFUSALS_PER_SECOND, REFUSED_SECONDS
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, framed, registry
 
 
@@ -171,7 +171,7 @@ def test_the_unknown_ids_of_a_batch_share_a_connection_and_a_rate(
         waited[0] += seconds
 
     monkeypatch.setattr("sparkapp.source.formats.registered_records.REFUSALS", 10)
-    monkeypatch.setattr("sparkapp.source.formats.schema_registry._SESSION_SECONDS", math.inf)
+    monkeypatch.setattr("sparkapp.formats.schema_registry._SESSION_SECONDS", math.inf)
     decoding = decoder(server, ONE)
     monkeypatch.setattr(decoding, "_clock", lambda: now[0])
     monkeypatch.setattr(decoding, "_sleep", sleep)

@@ -32,14 +32,14 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
 import pyarrow as pa
 from sparkapp.source.formats.avro import AvroDecoder
-from sparkapp.source.formats.schema_registry import AVRO, RegisteredSchema
+from sparkapp.formats.schema_registry import AVRO, RegisteredSchema
 
 class Registry:
     def session(self):
         return contextlib.nullcontext()
 
     def by_id(self, schema_id):
-        return RegisteredSchema(schemas[schema_id], AVRO, ())
+        return RegisteredSchema(schemas[schema_id], AVRO, (), schema_id)
 
 schemas = {1: Path(sys.argv[3]).read_text(), 2: sys.argv[2]}
 decoder = AvroDecoder(Registry(), sys.argv[2], where="the reader schema")

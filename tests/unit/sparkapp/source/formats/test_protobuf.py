@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, text_format
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaError, SchemaNotFound, SchemaUnusable
 from sparkapp.source.formats.protobuf import ProtobufDecoder, message_indexes, protobuf_reader_schema
 from sparkapp.source.formats.registered_records import BadRecord
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.protobuf_files import message_class
 from tests.support.kafka.schema_registry import RegistryServer, framed_protobuf, registry
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, json_format
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
 from sparkapp.source.formats.protobuf import ProtobufDecoder, protobuf_reader_schema
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.protobuf_files import message_class, order_with
 from tests.support.kafka.schema_registry import RegistryServer, framed_protobuf, registry
 

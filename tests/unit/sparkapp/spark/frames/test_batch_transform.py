@@ -13,10 +13,15 @@ import pytest
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import RecordFailed, TransformError
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
+from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, map_in_arrow
 
 SINK = Sink(topic="out", transactional_id_prefix="p")
+ENCODED = Sink(
+    topic="out", transactional_id_prefix="p",
+    format=SinkFormat(key=SinkEncoding.STRING, key_columns=("offset",), value=SinkEncoding.JSON),
+)  # fmt: skip
 ROUTED = Sink(
     topic="out", transactional_id_prefix="p", topic_from=TopicFrom.COLUMN, partitioner=Partitioner.SOURCE_PARTITION
 )
@@ -90,6 +95,9 @@ def no_function():
 
 def broken():
     raise OSError("no model")
+
+def columns(batch):
+    return batch.select(["offset", "topic", "headers"]).append_column("late", pc.greater(batch.column("offset"), 0))
 """
 
 
@@ -229,3 +237,26 @@ def test_a_stage_of_a_micro_batch_fills_columns_and_closes_its_functions() -> No
     assert log() == ["opened", "closed"]
     with pytest.raises(TransformError, match="column 'value' has type int64, not binary or string"):
         list(map_in_arrow(ArrowTransform(function="own_batches:numbers"), SINK, iter([batch(b"a")])))
+
+
+def test_a_format_of_the_sink_takes_any_columns_and_gives_the_sinks() -> None:
+    transform = BatchTransform(ArrowTransform(function="own_batches:columns"), ENCODED)
+    (result,) = transform.map([batch(b"a", b"b")])
+    headers = [{"key": "h", "value": b"1"}]
+    assert result.to_pylist() == [
+        {"key": "0", "value": b'{"offset":0,"late":false}', "headers": headers},
+        {"key": "1", "value": b'{"offset":1,"late":true}', "headers": headers},
+    ]
+    (staged,) = map_in_arrow(ArrowTransform(function="own_batches:columns"), ENCODED, iter([batch(b"a")]))
+    assert staged.schema == RESULT_SCHEMA
+    assert staged.select(["key", "value", "headers"]).to_pylist() == [
+        {"key": b"0", "value": b'{"offset":0,"late":false}', "headers": headers}
+    ]
+
+
+def test_a_format_of_the_sink_without_a_function_reads_what_it_writes() -> None:
+    passing = BatchTransform(ArrowTransform(), ENCODED)
+    assert passing.source_columns == {"key", "value", "headers", "timestamp", "offset"}
+    text = Sink(topic="out", transactional_id_prefix="p", format=SinkFormat(value=SinkEncoding.RAW))
+    (result,) = BatchTransform(ArrowTransform(), text).map([batch(b"a")])
+    assert result.select(["key", "value"]).to_pylist() == [{"key": b"a", "value": b"v-a"}]

@@ -24,6 +24,7 @@ from sparkapp.model.job.access.security import Authentication, AuthenticationTyp
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
 from sparkapp.model.job.spec import Engine, Job
@@ -57,6 +58,22 @@ def reading(key: Format, value: Format) -> Job:
 )
 def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Format, expected: str | None) -> None:
     assert session_settings(reading(key, value), directory=Path("/nowhere")).get(PRELOAD) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (SinkEncoding.RAW, SinkEncoding.AVRO, "sparkapp.formats.encoders.avro_plan"),
+        (SinkEncoding.AVRO, SinkEncoding.JSON, "sparkapp.formats.encoders.avro_plan"),
+        (SinkEncoding.STRING, SinkEncoding.JSON, None),
+    ],
+)
+def test_workers_import_what_the_sinks_schemas_need(
+    key: SinkEncoding, value: SinkEncoding, expected: str | None
+) -> None:
+    sink = replace(JOB.spec.sink, format=SinkFormat(key=key, value=value))
+    job = replace(JOB, spec=replace(JOB.spec, sink=sink))
+    assert session_settings(job, directory=Path("/nowhere")).get(PRELOAD) == expected
 
 
 @pytest.mark.parametrize("wanted", ["", "pandas"])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sparkapp.model.errors import SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
+from sparkapp.formats.schema_registry import Reference, RegisteredSchema, SchemaRegistry
+from sparkapp.model.errors import SchemaMismatch, SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
 from sparkapp.model.job.access.registry_access import RegistryAccess
-from sparkapp.source.formats.schema_registry import Reference, RegisteredSchema, SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, registry
 
 
@@ -25,8 +25,8 @@ def test_by_id_and_latest(server: RegistryServer) -> None:
     server.register("in-value", '"int"')
     second = server.register("in-value", '"long"')
     client = SchemaRegistry(RegistryAccess(url=server.url + "/"))
-    assert client.by_id(1) == RegisteredSchema('"int"', "AVRO", ())
-    assert client.latest("in-value") == client.by_id(second) == RegisteredSchema('"long"', "AVRO", ())
+    assert client.by_id(1) == RegisteredSchema('"int"', "AVRO", (), 1)
+    assert client.latest("in-value") == client.by_id(second) == RegisteredSchema('"long"', "AVRO", (), 2)
 
 
 def test_kind_and_references(server: RegistryServer) -> None:
@@ -50,6 +50,19 @@ def test_what_is_not_there_is_not_found_at_once(server: RegistryServer) -> None:
     with pytest.raises(SchemaNotFound, match="has no schema 7"):
         client.by_id(7)
     assert len(server.requests) == 2
+
+
+def test_a_schema_by_its_text_and_its_registration(server: RegistryServer) -> None:
+    client = SchemaRegistry(server.access)
+    with pytest.raises(SchemaNotFound, match=r"has no schema of AVRO under subject 'out-value' with the given text"):
+        client.registered("out-value", '"int"', "AVRO", register=False)
+    made = client.registered("out-value", '"int"', "AVRO", register=True)
+    assert made.id == client.registered("out-value", ' "int"', "AVRO", register=True).id
+    assert client.registered("out-value", '"int"', "AVRO", register=False) == made == client.latest("out-value")
+    server.closed = frozenset({"out-value"})
+    with pytest.raises(SchemaMismatch, match=r"refuses the schema of AVRO under subject 'out-value'.*incompatible"):
+        client.registered("out-value", '"string"', "AVRO", register=True)
+    assert server.subjects == {"out-value": [made.id]}
 
 
 def test_a_registry_that_is_starting_is_asked_again(server: RegistryServer) -> None:
@@ -113,7 +126,7 @@ def test_a_job_without_a_registry_does_not_pay_for_its_client() -> None:
 import sys
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.source.formats.reader_schema import decoder_of
-from sparkapp.source.formats.schema_registry import SchemaRegistry
+from sparkapp.formats.schema_registry import SchemaRegistry
 SchemaRegistry(RegistryAccess(url="http://registry"))
 print(sorted({"confluent_kafka", "httpx2", "authlib", "cryptography"} & set(sys.modules)))
 """

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from localcluster.kubernetes.pki import Authority
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import (
     ConfigurationError,
     KafkaSparkJobError,
@@ -37,7 +38,6 @@ from sparkapp.model.job.access.security import (
 )
 from sparkapp.model.report import encode_termination, termination_of
 from sparkapp.source.formats.avro import AvroDecoder
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 from sparkapp.spark.failures import original_error, printed
 from tests.support.kafka.schema_registry import basic, framed, registry
 from tests.support.kafka.tls.certificates import CertificateAuthority

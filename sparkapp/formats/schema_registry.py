@@ -1,4 +1,4 @@
-"""A schema by its id, and the latest schema of a subject, over confluent_kafka's client of the registry.
+"""Schemas by id and by subject, over confluent_kafka's client of the registry.
 
 The client implements HTTP, TLS and the registry's interface. This module adds retries while a registry restarts, the
 meaning of error responses, and secrets that change while a job runs.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sparkapp.model.errors import (
     CredentialsUnusable,
     SchemaError,
+    SchemaMismatch,
     SchemaNotFound,
     SchemaRegistryAccessDenied,
     SchemaRegistryUnreachable,
@@ -27,6 +28,7 @@ from sparkapp.model.errors import (
 )
 from sparkapp.model.job.access.mounts import CERTIFICATE_FILE, KEY_FILE, TRUSTED
 from sparkapp.model.job.access.registry_access import (
+    SOURCE_REGISTRY,
     RegistryAccess,
     RegistryAuthenticationType,
     mounted_credential,
@@ -34,13 +36,13 @@ from sparkapp.model.job.access.registry_access import (
 from sparkapp.model.job.client.security_properties import trusted_files
 
 if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
-_FIELD = "spec.source.schemaRegistry"
 _PAUSE = 0.5
 _SESSION_SECONDS = 10.0
 """A session uses a client no longer, because its secrets may be replaced."""
-AVRO, PROTOBUF = "AVRO", "PROTOBUF"
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 _SHOWN = 200
 _DENIED = frozenset({http.client.UNAUTHORIZED, http.client.FORBIDDEN})
 _NOT_FOUND = (40401, 40402, 40403)
@@ -58,11 +60,15 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its kind and references, as the registry returns it."""
+    """A schema with its kind and references, as the registry returns it.
+
+    :param id: which records carry.
+    """
 
     text: str
     kind: str
     references: tuple[Reference, ...]
+    id: int
 
 
 class SchemaRegistry:
@@ -104,22 +110,41 @@ class SchemaRegistry:
         :raises SchemaRegistryAccessDenied: and SchemaRegistryUntrusted, at once: a retry would not help.
         :raises CredentialsUnusable: the credentials or certificates are not mounted.
         """
-        return self._ask(lambda client: client.get_schema(schema_id, fmt=_form(compiled)), f"schema {schema_id}")
+        return self._ask(
+            lambda client: _schema_of(client.get_schema(schema_id, fmt=_form(compiled)), schema_id),
+            f"schema {schema_id}",
+        )
 
     def latest(self, subject: str, *, compiled: bool = False) -> RegisteredSchema:
         """The newest version of a subject; errors as in :meth:`by_id`."""
         return self._ask(
-            lambda client: client.get_latest_version(subject, fmt=_form(compiled)).schema, f"subject {subject!r}"
+            lambda client: _version_of(client.get_latest_version(subject, fmt=_form(compiled))), f"subject {subject!r}"
         )
 
     def version(self, reference: Reference, *, compiled: bool = False) -> RegisteredSchema:
         """The schema of a reference; errors as in :meth:`by_id`."""
         return self._ask(
-            lambda client: client.get_version(reference.subject, reference.version, fmt=_form(compiled)).schema,
+            lambda client: _version_of(client.get_version(reference.subject, reference.version, fmt=_form(compiled))),
             f"subject {reference.subject!r}, version {reference.version}",
         )
 
-    def _ask(self, question: Callable[[SchemaRegistryClient], Schema], what: str) -> RegisteredSchema:
+    def registered(self, subject: str, text: str, kind: str, *, register: bool) -> RegisteredSchema:
+        """The version of a subject that has this schema.
+
+        :param register: adds a version where the subject has none with this schema.
+        :raises SchemaNotFound: without ``register``: no version has it. Other errors as in :meth:`by_id`.
+        :raises SchemaMismatch: with ``register``: the subject's compatibility refuses the schema.
+        """
+
+        def question(client: SchemaRegistryClient) -> RegisteredSchema:
+            from confluent_kafka.schema_registry import Schema
+
+            ask = client.register_schema_full_response if register else client.lookup_schema
+            return _schema_of(Schema(text, kind), ask(subject, Schema(text, kind)).schema_id)
+
+        return self._ask(question, f"schema of {kind} under subject {subject!r} with the given text")
+
+    def _ask(self, question: Callable[[SchemaRegistryClient], RegisteredSchema], what: str) -> RegisteredSchema:
         from confluent_kafka.schema_registry import SchemaRegistryError
         from httpx2 import HTTPError, InvalidURL, TransportError
 
@@ -127,7 +152,7 @@ class SchemaRegistry:
         with self._opened() as client:
             while True:
                 try:
-                    return _schema_of(question(client))
+                    return question(client)
                 except SchemaRegistryError as error:
                     status = error.http_status_code
                     passing = status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS
@@ -138,11 +163,11 @@ class SchemaRegistry:
                     self._check_trust(error)
                     if not isinstance(error, TransportError) or time.monotonic() + _PAUSE >= end:
                         msg = f"the schema registry {self._url} did not return {what}: {str(error) or repr(error)}"
-                        raise SchemaRegistryUnreachable(msg) from error
+                        raise self._error(SchemaRegistryUnreachable, msg) from error
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     # The client does not validate a response before it parses it.
                     msg = f"the schema registry {self._url} returned no valid schema for {what}: {str(error)[:_SHOWN]}"
-                    raise SchemaRegistryUnreachable(msg) from error
+                    raise self._error(SchemaRegistryUnreachable, msg) from error
                 time.sleep(_PAUSE)
 
     @contextmanager
@@ -175,7 +200,7 @@ class SchemaRegistry:
         except OSError as error:
             if self._access.tls is None and self._access.authentication is None:
                 raise
-            msg = f"the certificates or the key of {_FIELD} cannot be used: {error}"
+            msg = f"the certificates or the key of {self._access.field} cannot be used: {error}"
             raise CredentialsUnusable(msg, remedy="put them into the Secrets that the field names, in PEM") from error
 
     def _credentials(self) -> dict[str, str]:
@@ -204,7 +229,7 @@ class SchemaRegistry:
             image = ssl.get_default_verify_paths()
             yield image.cafile or image.capath
             return
-        where = f"{_FIELD}.tls.trustedCertificates"
+        where = f"{self._access.field}.tls.trustedCertificates"
         files = trusted_files(Path(self._access.directory), TRUSTED, tls.trusted_certificates, where)
         with tempfile.NamedTemporaryFile(suffix=".pem") as joined:
             joined.write(b"\n".join(file.read_bytes() for file in files))
@@ -217,13 +242,21 @@ class SchemaRegistry:
         # the path, perhaps a proxy's: a job must not skip records because of it.
         if status == http.client.NOT_FOUND and error.error_code in _NOT_FOUND:
             return SchemaNotFound(f"the schema registry {self._url} has no {what}: {said}")
+        if status == http.client.CONFLICT:
+            return SchemaMismatch(f"the schema registry {self._url} refuses the {what}: {said}")
         if status == http.client.UNPROCESSABLE_ENTITY:
             return SchemaUnusable(f"the schema registry {self._url} did not return {what} in this form: {said}")
         if status in _DENIED:
-            return SchemaRegistryAccessDenied(f"the schema registry {self._url} denies {what}: HTTP {status} {said}")
+            msg = f"the schema registry {self._url} denies {what}: HTTP {status} {said}"
+            return self._error(SchemaRegistryAccessDenied, msg)
         if http.client.MULTIPLE_CHOICES <= status < http.client.BAD_REQUEST:
             said = "(redirects are not followed: set url to the registry's own address)"
-        return SchemaRegistryUnreachable(f"the schema registry {self._url} did not return {what}: HTTP {status} {said}")
+        msg = f"the schema registry {self._url} did not return {what}: HTTP {status} {said}"
+        return self._error(SchemaRegistryUnreachable, msg)
+
+    def _error(self, kind: type[SchemaError], message: str) -> SchemaError:
+        """The error with the remedy of this registry's field."""
+        return kind(message, remedy=kind.default_remedy.replace(SOURCE_REGISTRY, self._access.field))
 
     def _check_trust(self, error: Exception) -> None:
         """:raises SchemaRegistryUntrusted: the registry's certificate caused the error."""
@@ -232,22 +265,27 @@ class SchemaRegistry:
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
             msg = f"the certificate of the schema registry {self._url} is not trusted: {cause}"
-            raise SchemaRegistryUntrusted(msg) from error
+            raise self._error(SchemaRegistryUntrusted, msg) from error
 
 
 def _form(compiled: bool) -> str | None:
     return "serialized" if compiled else None
 
 
-def _schema_of(found: Schema) -> RegisteredSchema:
-    """:raises ValueError: the response has no schema; the client accepts any JSON object."""
-    if found.schema_str is None:
-        msg = "it has no text"
+def _version_of(found: RegisteredVersion) -> RegisteredSchema:
+    return _schema_of(found.schema, found.schema_id)
+
+
+def _schema_of(found: Schema, schema_id: int | None) -> RegisteredSchema:
+    """:raises ValueError: the response has no schema or id; the client accepts any JSON object."""
+    if found.schema_str is None or schema_id is None:
+        msg = "it has no text" if schema_id is not None else "it has no id"
         raise ValueError(msg)
     return RegisteredSchema(
         text=found.schema_str,
         kind=found.schema_type or AVRO,
         references=tuple(_reference_of(reference) for reference in found.references or ()),
+        id=schema_id,
     )
 
 

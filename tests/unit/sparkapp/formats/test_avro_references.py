@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparkapp.formats.schema_registry import SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
 from sparkapp.source.formats.avro import AvroDecoder, avro_reader_schema
-from sparkapp.source.formats.schema_registry import SchemaRegistry
 from tests.support.kafka.schema_registry import RegistryServer, framed, registry
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import fastavro
 
+from sparkapp.formats.avro_types import AvroSchema, load, not_avro
+from sparkapp.formats.schema_registry import AVRO, RegisteredSchema, SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
-from sparkapp.source.formats.avro_types import AvroSchema, load, not_avro
-from sparkapp.source.formats.schema_registry import AVRO, RegisteredSchema, SchemaRegistry
 
 
 def whole_schema(registry: SchemaRegistry, registered: RegisteredSchema, where: str) -> AvroSchema:

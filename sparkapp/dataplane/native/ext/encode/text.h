@@ -1,0 +1,18 @@
+/* Numbers and times as text, in the notation of Java, and so of Spark's to_json. */
+#ifndef KAFKASPARK_TEXT_H
+#define KAFKASPARK_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buffer.h"
+
+void integer_text(Buffer *out, int64_t value);
+/* The shortest digits that are read as the same number. Needs the GIL. False: no memory. */
+bool double_text(Buffer *out, double value, bool is_float);
+void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t scale);
+void date_text(Buffer *out, int64_t days);
+/* Milliseconds of UTC; finer units are cut off. */
+void timestamp_text(Buffer *out, int64_t value, int64_t units_a_second);
+
+#endif
