@@ -30,6 +30,7 @@ THOROUGH = (
     f"{_ENGINE}record_errors",
     f"{_ENGINE}record_sizes",
     f"{_ENGINE}refused_records",
+    f"{_ENGINE}repartition",
     f"{_ENGINE}rescale_in_place",
     f"{_ENGINE}restore",
     f"{_ENGINE}semantics",

@@ -12,6 +12,7 @@ from sparkapp.model.encoding.schema import (
     NO_DEFAULT,
     VALIDATIONS,
     Described,
+    IntOrString,
     Metadata,
     ObjectDefault,
     ObjectRule,
@@ -104,7 +105,7 @@ def _value_schema(kind: Any, about: Metadata) -> Schema:
         schema = {"type": "object", "additionalProperties": {"type": "string", **about.each}}
     elif origin is Mapping:
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    elif kind is Quantity:
+    elif kind in {Quantity, IntOrString}:
         schema = {"x-kubernetes-int-or-string": True}
     elif issubclass(kind, StrEnum):
         schema = {"type": "string", "enum": [choice.value for choice in kind]}

@@ -242,6 +242,24 @@ class CheckpointCoordinator:
         self.job, self.ids = job, ids
         self.reusable.clear()
 
+    def complete_repartition(self, engine: str) -> Completed:
+        """Makes a repartition of query state final: a checkpoint that reads and writes no records.
+
+        Called by the attempt before its engine starts. Only from this write on the document names the new state.
+
+        :param engine: the engine's part of the document.
+        :raises CheckpointConflict: superseded; the previous state stays valid.
+        :raises CheckpointError: see :meth:`CheckpointStore.write`.
+        """
+        number = self.document.checkpoint_id + 1
+        self._hook(ProtocolStep.AFTER_FLUSH, number)
+        started = time.monotonic()
+        size = self._writer.write(replace(self.document, checkpoint_id=number, engine=engine, created_at=self._now()))
+        self._prepared_id = self.committed_id = number
+        self._hook(ProtocolStep.AFTER_WRITE, number)
+        millis = round((time.monotonic() - started) * 1000)
+        return Completed(document=self.document, bytes=size, write_millis=millis, commit_millis=0)
+
     def renew(self) -> None:
         """See :meth:`GroupProgress.renew`; called after each checkpoint and by the engine of an idle job."""
         if self.committed_id == self.document.checkpoint_id:

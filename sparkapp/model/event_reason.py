@@ -111,6 +111,11 @@ class DriverEvent(ExplainedReason):
         "Somebody has edited the state, or put an earlier state back. The message has each offset before and after.",
         "Undo the edit if nobody meant it.",
     )
+    STATE_REPARTITIONED = (
+        "StateRepartitioned",
+        "Query state has another number of partitions, as `spec.checkpoint.state.partitions` asks for. The event has"
+        " both numbers and the time that it took.",
+    )
     SUBTASK_SILENT = (
         "SubtaskSilent",
         "A subtask of the continuous engine has said nothing for 10 s: its process is frozen or cut off. Spark starts"

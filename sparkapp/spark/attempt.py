@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
@@ -43,16 +45,17 @@ from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import Engine, EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
+from sparkapp.spark.engine.micro_batch.repartition import repartition, repartition_due
 from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.launch.session import Spark
+from sparkapp.spark.launch.session import CoreSession, Spark
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.dropped_records import DroppedRecords
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
-from sparkapp.spark.state.query_log import QueryLog, restored_engine
+from sparkapp.spark.state.query_log import QueryLog, encode_engine, restored_engine
 from sparkapp.spark.tasks.client_totals import summed
 
 LOG = logging.getLogger(__name__)
@@ -156,11 +159,31 @@ class Attempt:
             )  # fmt: skip
         coordinator, stateful_allowed = self.coordinator, self.context.environment.stateful_allowed
         assert isinstance(coordinator, CheckpointCoordinator), "a rule of the job"
+        assert not isinstance(spark, CoreSession), "that of the other engine"
+        if not self.context.draining.is_set():
+            self._repartition(spark, coordinator)
         log = QueryLog(self.folder, stateful_allowed, restored_engine(coordinator.document))
         return MicroBatchEngine(
             EngineParts(spark=spark, enumerator=self.enumerator, coordinator=coordinator, completed=self._completed),
             function=function, log=log,
         )  # fmt: skip
+
+    def _repartition(self, spark: SparkSession, coordinator: CheckpointCoordinator) -> None:
+        """Divides query state again where the job asks for another number of partitions; before the first batch."""
+        change = repartition_due(self.job, coordinator.document, self.folder)
+        if change is None:
+            return
+        self.context.watchdog.enter("the repartition of query state", CODE_SECONDS)
+        started = time.monotonic()
+        engine = repartition(spark, self.job, coordinator.document, self.folder, change)
+        completed = coordinator.complete_repartition(encode_engine(engine))
+        seconds = time.monotonic() - started
+        self._completed(completed, seconds)
+        self.context.reporter.event(
+            DriverEvent.STATE_REPARTITIONED,
+            f"query state has {change.after} partitions instead of {change.before}"
+            f" from checkpoint {completed.document.checkpoint_id} on; that took {seconds:.1f} s",
+        )
 
     def _run_engine(self, engine: Engine) -> None:
         self.context.watchdog.enter("the start of the engine and its transform", CODE_SECONDS)

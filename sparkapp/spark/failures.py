@@ -34,6 +34,10 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
         ),
         errors.QueryStateIncompatible,
     ),
+    (
+        re.compile(r"\[STATE_REPARTITION_INVALID_CHECKPOINT\.UNSUPPORTED_[A-Z_]*\][^\n]*"),
+        errors.RepartitionRefused,
+    ),
     # Of the operating system, to Spark's writers of the query log, query state and shuffles.
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
 )

@@ -14,7 +14,7 @@ from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
-from kafkasparkjob_operator.workload.spark_conf import checked_settings
+from kafkasparkjob_operator.workload.spark_conf import checked_settings, state_memory
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.quantity import mebibytes, millicores
@@ -135,7 +135,11 @@ def desired_from_resource(
             image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *_pull_secrets(own)))),
             driver=_pod_resources(own.driver, names.ROLE_DRIVER, settings.driver, cpu=DRIVER_MILLICORES),
             executor=_pod_resources(
-                executor.pods, names.ROLE_EXECUTOR, settings.executor, cpu=CORE_MILLICORES * executor.cores
+                executor.pods,
+                names.ROLE_EXECUTOR,
+                settings.executor,
+                cpu=CORE_MILLICORES * executor.cores,
+                state_mebibytes=state_memory(job, own.spark_conf),
             ),
             executor_instances=executor.instances or math.ceil(job.parallelism / executor.cores),
             executor_cores=executor.cores,
@@ -174,10 +178,13 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return RestartPolicy()
 
 
-def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate, *, cpu: int) -> PodResources:
+def _pod_resources(
+    pod: PodFields, role: str, defaults: PodTemplate, *, cpu: int, state_mebibytes: int = 0
+) -> PodResources:
     """
     :param role: also the name of the field in ``spec``.
     :param cpu: request in thousandths of a core, where the resource has none; at most the limit.
+    :param state_mebibytes: memory of query state, which a default overhead has room for.
     """
     path = f"spec.{role}"
     requests, limits = f"{path}.resources.requests", f"{path}.resources.limits"
@@ -201,7 +208,7 @@ def _pod_resources(pod: PodFields, role: str, defaults: PodTemplate, *, cpu: int
         raise ConfigurationError(msg)
     return PodResources(
         cpu_request=request, cpu_limit=limit, heap_mebibytes=heap,
-        overhead_mebibytes=overhead if pod.memory_overhead else _default_overhead(heap),
+        overhead_mebibytes=overhead if pod.memory_overhead else _default_overhead(heap) + state_mebibytes,
         storage_request_mebibytes=storage_request, storage_limit_mebibytes=storage_limit,
         env=pod.env, defaults=defaults,
         template=read_pod_template(pod.pod_template, f"{path}.podTemplate", role=role),

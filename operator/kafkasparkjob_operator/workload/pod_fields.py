@@ -126,7 +126,7 @@ class PodFields:
     )
     memory_overhead: Quantity = at(
         "Memory of the container outside the Java heap, for Python and librdkafka, for instance"
-        " 512Mi. By default 40 % of memory, at least 384Mi.",
+        " 512Mi. By default 40 % of memory, at least 384Mi, and 256Mi more in executors that keep state.",
         default=Quantity(""),
         form=held_by(_is_memory("memoryOverhead")),
     )

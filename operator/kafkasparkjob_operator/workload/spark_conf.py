@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from kafkasparkjob_operator.workload.environment import INSTEAD_OF_A_VALUE
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.client.secret_names import carries_secret, names_secret
-from sparkapp.model.job.spark_settings import refusal_of
+from sparkapp.model.job.spark_settings import ROCKSDB_MEMORY, STATE_MEBIBYTES, refusal_of
+from sparkapp.model.job.spec import JobSpec
 
 DENIED_SPARK_PREFIXES = (
     "spark.kubernetes.", "spark.submit.", "spark.app.", "spark.jars", "spark.files", "spark.archives",
@@ -38,3 +39,18 @@ def checked_settings(settings: Mapping[str, str]) -> Mapping[str, str]:
             msg = f"spec.sparkConf: {name} looks like a credential"
             raise ConfigurationError(msg, remedy=INSTEAD_OF_A_VALUE)
     return settings
+
+
+def state_memory(spec: JobSpec, settings: Mapping[str, str]) -> int:
+    """Mebibytes of an executor that RocksDB may use for query state; 0 for a job without a volume for state.
+
+    :param settings: of ``spec.sparkConf``.
+    :raises ConfigurationError: the setting of the limit is no number.
+    """
+    if not spec.state_claim:
+        return 0
+    limit = settings.get(ROCKSDB_MEMORY, str(STATE_MEBIBYTES))
+    if not limit.isdecimal():
+        msg = f"spec.sparkConf: {ROCKSDB_MEMORY} must be a whole number of mebibytes, not {limit!r}"
+        raise ConfigurationError(msg)
+    return int(limit)

@@ -67,6 +67,15 @@ class Fields:
             self._refuse(name, "a quantity: a string or a whole number", value)
         return str(value)
 
+    def int_or_string(self, name: str) -> str:
+        """A whole number or a word, as text; empty where it is absent."""
+        value = self._body.get(name)
+        if value is None:
+            return ""
+        if type(value) is not int and not isinstance(value, str):
+            self._refuse(name, "a word or a whole number", value)
+        return str(value)
+
     def boolean(self, name: str, default: bool) -> bool:
         value = self._body.get(name)
         if value is None:

@@ -20,6 +20,8 @@ Form = Mapping[str, Any]
 """Keywords of an OpenAPI schema, which the API server enforces."""
 Quantity = NewType("Quantity", str)
 """The type of a quantity of Kubernetes, which a resource may also write as a whole number."""
+IntOrString = NewType("IntOrString", str)
+"""The type of a whole number that a resource may replace by a word; a reader of its own says which."""
 
 KEY = "resource"
 """Key of a field's metadata."""

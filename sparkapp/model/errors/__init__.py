@@ -20,7 +20,8 @@ SchemaNotFound, SchemaUnusable and SchemaMismatch.
 
 :mod:`.checkpoint`: CheckpointError, above CheckpointConflict, CheckpointTooLarge, CheckpointCorrupt, CheckpointForeign,
 CheckpointMissing, CheckpointStoreUnavailable, CheckpointRefused, IncarnationMismatch, ClusterChanged, StateRolledBack,
-CheckpointUnusable, CheckpointNotRetained, RestoreRefused, QueryStateMissing and QueryStateIncompatible.
+CheckpointUnusable, CheckpointNotRetained, RestoreRefused, RepartitionRefused, QueryStateMissing and
+QueryStateIncompatible.
 
 :mod:`.transaction`: TransactionError, above ProducersPoolEmpty, TransactionFenced, CommitOutcomeUnknown,
 PreCommitFailed, TransactionLost and StateUncertain, above TransactionHanging, GroupOffsetsBehind,
@@ -55,6 +56,7 @@ from sparkapp.model.errors.checkpoint import (
     IncarnationMismatch,
     QueryStateIncompatible,
     QueryStateMissing,
+    RepartitionRefused,
     RestoreRefused,
     StateRolledBack,
 )
@@ -195,6 +197,7 @@ __all__ = [
     "RecordFailed",
     "RecordRefused",
     "ReleaseMismatch",
+    "RepartitionRefused",
     "RestoreRefused",
     "SchemaError",
     "SchemaMismatch",

@@ -180,3 +180,15 @@ class QueryStateIncompatible(CheckpointError):
         f" SpecificOffsets ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
         " spec.checkpoint.stateVolume"
     )
+
+
+class RepartitionRefused(CheckpointError):
+    """Query state cannot be divided into the partitions that ``spec.checkpoint.state.partitions`` asks for."""
+
+    reason = "RepartitionRefused"
+    fatal = True
+    default_remedy = (
+        "remove spec.checkpoint.state.partitions: the state keeps its partitions, and any parallelism runs with them."
+        " Or create a job with another name, which starts with empty state, and source.startup.mode SpecificOffsets"
+        f" ({SHOW_CHECKPOINT} has the offsets)"
+    )

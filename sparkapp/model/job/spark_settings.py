@@ -67,11 +67,12 @@ FORCED_CONTINUOUS: Mapping[str, str] = {
 TIME_ZONE = "spark.sql.session.timeZone"
 
 FIXED: Mapping[str, str] = {
-    # The query log is rebuilt from the document at each start: neither checksums nor renames have to protect it.
+    # The query log is rebuilt from the document at each start, so renames need not protect it.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # RocksDB's tables are copied by this class, and by no other.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     # An attempt restores the version of query state that the document names, which may be older than the newest.
     "spark.sql.streaming.minBatchesToRetain": "10",
     # Format 2 keeps names of state files in Spark's commit log, which is rebuilt from the document.
@@ -80,6 +81,26 @@ FIXED: Mapping[str, str] = {
     TIME_ZONE: "UTC",
 }
 """Settings of every session that belong to the checkpoint document, or to both engines alike."""
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""Of a new query; its log keeps the number as that of the partitions of state."""
+_STATE_STORE = "spark.sql.streaming.stateStore"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = f"{_STATE_STORE}.providerClass"
+"""The provider of query state. Spark's log keeps it from the first checkpoint with state on, whatever is set later."""
+ROCKSDB_MEMORY = f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB"
+STATE_MEBIBYTES = 256
+"""Memory of all state of an executor outside the Java heap. The operator adds it to the container's."""
+
+STATE: Mapping[str, str] = {
+    # On the executor's disk, so that state may be larger than its memory.
+    PROVIDER: ROCKSDB,
+    # A checkpoint uploads its changes, and not all tables of the store.
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
+    ROCKSDB_MEMORY: str(STATE_MEBIBYTES),
+}
+"""Defaults of every session for query state, which a job may change."""
 
 AUTHENTICATION = "spark.authenticate"
 """Beginning of the settings that a job may not set: without authentication a port runs anybody's code."""

@@ -10,6 +10,7 @@ another release: a new field has a default, and no default ever changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,7 +19,7 @@ from typing import ClassVar
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
-from sparkapp.model.encoding.schema import Described, Rule, at, held_by, part
+from sparkapp.model.encoding.schema import Described, IntOrString, Rule, at, held_by, part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.forms import OBJECT
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -70,6 +71,23 @@ def _millis_from(checkpoint: Fields, name: str) -> int:
     return checkpoint.integer(name, 0, low=MIN_INTERVAL_MILLIS, high=MAX_INTERVAL_MILLIS)
 
 
+FOLLOW_PARALLELISM = "FollowParallelism"
+_STATE_PARTITIONS = re.compile(rf"{FOLLOW_PARALLELISM}|[1-9][0-9]{{0,3}}")
+_STATE_PARTITIONS_RULE = Rule(
+    f"string(self).matches('^({_STATE_PARTITIONS.pattern})$')",
+    f"checkpoint.state.partitions must be {FOLLOW_PARALLELISM} or a number from 1 to 9999",
+)
+
+
+def _state_partitions_from(state: Fields, name: str) -> str:
+    """:raises ConfigurationError: neither the policy nor a number of partitions."""
+    found = state.int_or_string(name)
+    if found and not _STATE_PARTITIONS.fullmatch(found):
+        msg = f"{state.path}.{name} must be {FOLLOW_PARALLELISM} or a number from 1 to 9999, not {found!r}"
+        raise ConfigurationError(msg)
+    return found
+
+
 _NOT_ZERO = Rule("self >= 1", "parallelism must be at least 1: spec.suspend: true stops a job at a checkpoint")
 
 
@@ -79,6 +97,7 @@ class JobSpec:
 
     :param checkpoint_interval_millis: 0 for the other unit; read :attr:`checkpoint_interval`.
     :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
+    :param state_partitions: a number as text, or :data:`FOLLOW_PARALLELISM`; read :attr:`wanted_state_partitions`.
     :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.
     """
 
@@ -88,6 +107,7 @@ class JobSpec:
             " become visible at a checkpoint, or at the commit of a subtask where commitIntervalMillis is"
             " set."
         ),
+        "checkpoint.state": Described("State of the transform's operators."),
         "checkpoint.stateVolume": Described(
             "Volume for the state of a transform with an aggregation, deduplication or join. Driver and"
             " executors mount it."
@@ -163,6 +183,16 @@ class JobSpec:
         required=True,
         form=OBJECT,
     )
+    state_partitions: str = at(
+        "Partitions of the state of the transform's operators. FollowParallelism: as many as parallelism."
+        " A number: that many, from 1 to 9999. The state is divided again at a start whose number differs. By"
+        " default it keeps the number that it began with.",
+        default="",
+        path="checkpoint.state.partitions",
+        kind=IntOrString,
+        reader=_state_partitions_from,
+        form=held_by(_STATE_PARTITIONS_RULE),
+    )
     kafka: KafkaCluster = at("Kafka cluster of source and sink.")
     source: Source = at("Records that the job reads. Exactly one of topics, topicPattern and partitions is set.")
     transform: Transform = at(
@@ -182,6 +212,13 @@ class JobSpec:
     def has_local_pace(self) -> bool:
         """Whether subtasks commit transactions of their own, of which checkpoints are records (ADR 56)."""
         return self.commit_interval_millis > 0
+
+    @property
+    def wanted_state_partitions(self) -> int:
+        """Partitions that operators' state is to have; 0 for as many as it has."""
+        if self.state_partitions == FOLLOW_PARALLELISM:
+            return self.parallelism
+        return int(self.state_partitions or 0)
 
     @property
     def checkpoint_interval(self) -> float:

@@ -52,8 +52,18 @@ def create_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> Spark
     """
     _start_context(settings, jvm)
     session = SparkSession.builder.getOrCreate()
+    _write_no_checksums(session.sparkContext)
     _announce(session, settings)
     return session
+
+
+def _write_no_checksums(context: SparkContext) -> None:
+    """For the files of this JVM: the query log, which is rebuilt from the document at each start.
+
+    Each would take another file. Executors write them for query state.
+    """
+    files: Any = context._jvm
+    files.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def create_core_session(settings: Mapping[str, str], jvm: Jvm | None = None) -> CoreSession:

@@ -22,6 +22,8 @@ from sparkapp.model.job.spark_settings import (
     FORCED,
     FORCED_CONTINUOUS,
     FORCED_EXACTLY_ONCE,
+    SHUFFLE_PARTITIONS,
+    STATE,
     refusal_of,
 )
 from sparkapp.model.job.spec import Engine, Job
@@ -60,9 +62,10 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     """
     settings: dict[str, str] = {
         **_DEFAULTS,
+        **STATE,
         "spark.app.name": f"{job.namespace}.{job.name}",
         # A shuffle ends in as many writers as there are subtasks with transactional ids.
-        "spark.sql.shuffle.partitions": str(job.spec.parallelism),
+        SHUFFLE_PARTITIONS: str(job.spec.parallelism),
         "spark.default.parallelism": str(job.spec.parallelism),
     }
     file = directory / names.SPARK_CONF_KEY
@@ -96,6 +99,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     exactly_once = job.spec.sink.delivery_guarantee.transactional
     engine, _ = chosen_engine(job.spec)
     own = {**FORCED, **FIXED, **(FORCED_EXACTLY_ONCE if exactly_once else {})}
+    if job.spec.wanted_state_partitions:
+        # For a new query. A query that continues has its number in its log.
+        own[SHUFFLE_PARTITIONS] = str(job.spec.wanted_state_partitions)
     own |= FORCED_CONTINUOUS if engine is Engine.CONTINUOUS else {}
     return with_class_archive(with_json_log(settings)) | own
 

@@ -18,10 +18,9 @@ from pathlib import Path
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt, StateUncertain
+from sparkapp.model.job.spark_settings import PROVIDER, SHUFFLE_PARTITIONS
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
-_STATE_PARTITIONS = "spark.sql.shuffle.partitions"
-"""Spark's name in the log. After the first batch Spark ignores the session's setting of this name."""
 _DEFAULT_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 
@@ -59,7 +58,12 @@ class EngineState:
     @property
     def state_partitions(self) -> int:
         """Partitions of query state, which Spark fixes with a query's first batch; 0 before it."""
-        return int(json.loads(self.metadata).get("conf", {}).get(_STATE_PARTITIONS, 0))
+        return int(json.loads(self.metadata).get("conf", {}).get(SHUFFLE_PARTITIONS, 0))
+
+    @property
+    def provider(self) -> str:
+        """Class of the provider of query state, which Spark fixes likewise; empty before it."""
+        return str(json.loads(self.metadata).get("conf", {}).get(PROVIDER, ""))
 
 
 def encode_engine(state: EngineState) -> str:

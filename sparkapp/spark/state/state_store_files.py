@@ -26,7 +26,8 @@ _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
 """Kinds that need no earlier version; the other kinds are changes of an earlier version."""
 _SHOWN = 3
-
+_OF_ROCKSDB = frozenset({"SSTs", "logs"})
+"""Folders of a store of RocksDB: tables and logs of its snapshots."""
 
 _OLD_LAYOUT = ("state", "offsets", "commits", "sources", "metadata", ".metadata.crc")
 """Entries of releases in which all attempts shared a folder."""
@@ -56,22 +57,27 @@ def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, par
     """
     own = folder_of(folder, attempt)
     source = folder if writer is None else folder_of(folder, writer)
-    missing = list(_missing(source / "state", version, partitions)) if version else []
-    if missing:
-        shown = listed(missing, _SHOWN, separator="; ")
+    gaps = list(missing(source / "state", version, partitions)) if version else []
+    if gaps:
+        shown = listed(gaps, _SHOWN, separator="; ")
         msg = f"version {version} of the checkpoint's query state is not in {source / 'state'}: {shown}"
         raise QueryStateMissing(msg)
     shutil.rmtree(own, ignore_errors=True)
     with writing_to(folder):
         own.mkdir(parents=True, exist_ok=True)
         if version:
-            _link(source / "state", own / "state", version)
+            _link(source / "state", own / "state", version, partitions)
     _remove_settled(folder, attempt, {source} if version else set())
     return own
 
 
-def _link(source: Path, target: Path, version: int) -> None:
+def _link(source: Path, target: Path, version: int, partitions: int) -> None:
+    # A folder's files come before those below it. So tables of RocksDB are listed after the snapshot that names them,
+    # and a driver that stood still has written them before it.
     for file in source.rglob("*"):
+        _, *partition = file.relative_to(source).parts[:2]
+        if partition and partition[0].isdigit() and partitions and int(partition[0]) >= partitions:
+            continue  # of before a repartition
         # Hadoop keeps the checksum of NAME as .NAME.crc.
         match = _VERSION.fullmatch(file.name.removeprefix(".").removesuffix(".crc"))
         is_newer = match is not None and int(match[1]) > version
@@ -101,13 +107,18 @@ def _remove_settled(folder: Path, attempt: int, kept: Collection[Path]) -> None:
             entry.unlink(missing_ok=True)
 
 
-def _missing(root: Path, version: int, partitions: int) -> Iterator[str]:
+def missing(root: Path, version: int, partitions: int) -> Iterator[str]:
+    """What the folder lacks of a version of query state, as texts; called here and after a repartition.
+
+    :param partitions: of each operator's state; 0 for those that it has. A folder may have others, of before a
+        repartition.
+    """
     operators = _numbered(root)
     if not operators:
         yield "the folder has no query state"
     for operator in operators:
         found = _numbered(operator)
-        wanted = range(1 if len(found) == 1 and found[0].name == "0" else max(partitions, len(found)))
+        wanted = range(1 if len(found) == 1 and found[0].name == "0" else partitions or len(found))
         for number in wanted:
             partition = operator / str(number)
             if not partition.is_dir():
@@ -143,7 +154,11 @@ def _versions(store: Path) -> dict[int, frozenset[str]]:
 
 def _stores(partition: Path) -> list[Path]:
     """A join has several named stores; any other operator has one store, the partition's folder itself."""
-    folders = [entry for entry in partition.iterdir() if entry.is_dir() and not entry.name.startswith("_")]
+    folders = [
+        entry
+        for entry in partition.iterdir()
+        if entry.is_dir() and not entry.name.startswith("_") and entry.name not in _OF_ROCKSDB
+    ]
     return sorted(folders) or [partition]
 
 

@@ -161,7 +161,7 @@ def test_aggregation_deduplication_and_join_continue_through_kills_and_rescales(
     document = job.document()
     assert document is not None
     assert (document.checkpoint_id, document.counters.records_in, document.engine_has_state) == (1, 300, True)
-    stale = list((tmp_path / "query" / "attempt-1" / "state").rglob("2.delta"))
+    stale = list((tmp_path / "query" / "attempt-1" / "state").rglob("2.changelog"))
     assert stale, "the state has the version of a checkpoint that was never completed"
 
     # The same batch again, with more records in it; the next batch has the remaining records.

@@ -7,6 +7,8 @@ attempt, so that a restart does not meet it again. Orders of several attempts ar
 
 ``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
 ``start:<seconds>`` is the driver's limit of a step of its start.
+``repartition:<moment>@<n>`` ends attempt n ``before`` a repartition of query state, or ``within`` it, when some
+partitions are written. ``frozen`` stops its process behind it, until somebody continues it.
 ``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
 of the same name with the suffix ``.held`` says that it does.
 """
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.clients.deadline import Deadline
@@ -35,12 +37,14 @@ from sparkapp.model.protocol import ProtocolStep, StepHook
 from sparkapp.model.report import Scale
 from sparkapp.spark import attempt
 from sparkapp.spark.engine.micro_batch import write_stage
+from sparkapp.spark.engine.micro_batch.repartition import repartition
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"
 _HOLD = "hold:"
 _SCALE = "scale:"
 _START = "start:"
+_REPARTITION = re.compile(r"repartition:(?P<moment>before|within|frozen)@(?P<attempt>\d+)")
 _FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
 _HOLD_SECONDS = 60.0
 _KILL_AFTER_SECONDS = 4.0
@@ -58,6 +62,9 @@ def arm(order: str) -> None:
         return
     if order.startswith(_START):
         vars(attempt)["START_SECONDS"] = vars(attempt)["CODE_SECONDS"] = float(order.removeprefix(_START))
+        return
+    if cut := _REPARTITION.fullmatch(order):
+        vars(attempt)["repartition"] = partial(_cut, cut["moment"], int(cut["attempt"]))
         return
     always: StepHook | None = None
     hooks: dict[int, StepHook] = {}
@@ -83,6 +90,28 @@ def _fault(order: str) -> tuple[int, StepHook]:
     assert match is not None, f"{order!r} is no fault"
     fault = ProtocolStep(match["step"]), int(match["checkpoint"])
     return int(match["attempt"]), partial(_meet, fault)
+
+
+def _cut(moment: str, number: int, spark: SparkSession, job: Job, *parts: Any) -> Any:
+    """The repartition of query state, cut at a moment; ``parts`` has the attempt's folder as its second."""
+    if job.attempt == number and moment == "before":
+        _die()
+    if job.attempt == number and moment == "within":
+        folder = parts[1]
+        known = set((folder / "state").rglob("*.zip"))
+        threading.Thread(target=_die_at_the_first, args=(folder, known), daemon=True).start()
+        repartition(spark, job, *parts)
+        time.sleep(_HOLD_SECONDS)
+    made = repartition(spark, job, *parts)
+    if job.attempt == number:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return made
+
+
+def _die_at_the_first(folder: Path, known: set[Path]) -> None:
+    while not set((folder / "state").rglob("*.zip")) - known:
+        time.sleep(0.001)
+    _die()
 
 
 def _ask(file: Path) -> None:

@@ -14,6 +14,7 @@ from kafkasparkjob_operator.workload import (
     restart_policy_of,
 )
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.spark_settings import ROCKSDB_MEMORY
 from tests.support.kubernetes.operator_fixture import job_body
 
 
@@ -66,6 +67,21 @@ def test_executors_follow_the_parallelism(parallelism: int, executor: dict[str, 
 def test_the_container_has_room_next_to_the_heap(driver: dict[str, Any], heap: int, container: int) -> None:
     found = wanted(driver=driver).workload.driver
     assert (found.heap_mebibytes, found.container_mebibytes) == (heap, container)
+
+
+@pytest.mark.parametrize(
+    ("spec", "overhead"),
+    [
+        ({}, 409),
+        ({"checkpoint": {"stateVolume": {"claimName": "c"}}}, 665),
+        ({"checkpoint": {"stateVolume": {"claimName": "c"}}, "executor": {"memoryOverhead": "500Mi"}}, 500),
+        ({"checkpoint": {"stateVolume": {"claimName": "c"}}, "sparkConf": {ROCKSDB_MEMORY: "1000"}}, 1409),
+        ({"sparkConf": {ROCKSDB_MEMORY: "1000"}}, 409),
+    ],
+)
+def test_an_executor_has_room_for_the_memory_of_query_state(spec: dict[str, Any], overhead: int) -> None:
+    found = wanted(**spec).workload
+    assert (found.executor.overhead_mebibytes, found.driver.overhead_mebibytes) == (overhead, 409)
 
 
 @pytest.mark.parametrize(("cpu", "millicores"), [(2, 2000), ("2", 2000), ("1.5", 1500), ("250m", 250), ("0.1", 100)])
@@ -170,6 +186,10 @@ def test_a_driver_requests_no_more_than_its_limit() -> None:
         (template({"spec.broker": PEM}), "podTemplate.metadata.annotations: 'spec.broker' is refused: it looks like"),
         (template({"shop/db-password": "hunter2"}), "put it into a Secret, and mount that: podTemplate.spec.volumes"),
         ({"sparkConf": {"not.spark": "x"}}, "the operator sets"),
+        (
+            {"checkpoint": {"stateVolume": {"claimName": "c"}}, "sparkConf": {ROCKSDB_MEMORY: "1g"}},
+            "must be a whole number of mebibytes, not '1g'",
+        ),
         ({"sparkConf": {"spark.sql.shuffle.partitions": 5}}, "write numbers and booleans in quotes"),
     ],
 )

@@ -130,6 +130,11 @@ JOB_RULES = (
         " partition: set mode Assign, or remove checkpoint.stateVolume",
     ),
     ObjectRule(
+        "!has(self.checkpoint.state) || !has(self.checkpoint.state.partitions) || has(self.checkpoint.stateVolume)",
+        "checkpoint.state.partitions is about state on a volume: name a claim in checkpoint.stateVolume, or"
+        " remove checkpoint.state.partitions",
+    ),
+    ObjectRule(
         "oldSelf.source.groupMembership.mode != 'Subscribe' || self.source.groupMembership.mode == 'Subscribe'",
         "source.groupMembership.mode cannot change to Assign: the checkpoint has only this member's"
         " partitions; create a job with another name and the same source.groupId",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
@@ -20,6 +21,17 @@ from sparkapp.spark.frames.record_policy import require_aligned
 from sparkapp.spark.tasks.client_totals import merge, summed
 from sparkapp.spark.tasks.flush import require_delivered
 from sparkapp.spark.tasks.write_task import RESULT_DDL, WriteOrder, WriteResult, decode_result, write_partition
+
+_TASK = "kafkaspark_task"
+
+
+def _shuffled(frame: DataFrame, count: int) -> DataFrame:
+    """The frame in fewer partitions, each with whole partitions of before in their order.
+
+    A coalesce would have a task compute several partitions of state. An aggregation leaves its store open in the
+    thread. Spark's provider for RocksDB takes it for the store of the next operator, and the task fails.
+    """
+    return frame.withColumn(_TASK, f.spark_partition_id()).repartitionById(count, _TASK).drop(_TASK)
 
 
 class WriteStage:
@@ -77,7 +89,8 @@ class WriteStage:
             raise TransactionError(msg)
         if count > parallelism:
             # Each writer needs transactional ids of its own, and only the subtasks below the parallelism have some.
-            frame, count = frame.coalesce(parallelism), parallelism
+            frame = _shuffled(frame, parallelism) if keeps_state else frame.coalesce(parallelism)
+            count = parallelism
         orders = [order(subtask=index, writes_what_it_reads=False, ranges=(), group_id=None) for index in range(count)]
         return frame, orders, False
 

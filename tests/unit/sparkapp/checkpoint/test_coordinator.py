@@ -24,6 +24,7 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.job.startup import Stopping
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.protocol import ProtocolStep
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from tests.support.fakes.closed_logs import ClosedEnds
@@ -575,3 +576,34 @@ def test_a_superseded_attempt_is_not_rescaled() -> None:
     with pytest.raises(CheckpointConflict):
         each.rescale(2)
     assert each.document.parallelism == each.job.spec.parallelism == 1
+
+
+def test_a_repartition_is_a_checkpoint_without_records_and_the_next_one_follows_it() -> None:
+    group, steps = Group(), []
+    splits = (KafkaPartitionSplit(A0, 10, 10), KafkaPartitionSplit(A1, 5, 5))
+    before = replace(DOCUMENT, checkpoint_id=7, splits=splits, engine="previous", engine_has_state=True)
+    store, asked = MemoryStore(encode(before)), FakeTransactions()
+    each = CheckpointCoordinator(
+        Job(namespace="ns", name="j", uid="uid", generation=1, attempt=1, spec=SPEC),
+        writer=DocumentWriter(store, before, "0"),
+        commits=CheckpointCommits(asked, asked, ClosedEnds()), group_offsets=group, now=lambda: "now",
+        hook=lambda step, number: steps.append((step, number, store.read().text == encode(before))),
+    )  # fmt: skip
+    completed = each.complete_repartition("repartitioned")
+    assert completed.document == each.document
+    assert completed.document == replace(before, checkpoint_id=8, engine="repartitioned", created_at="now")
+    assert steps == [(ProtocolStep.AFTER_FLUSH, 8, True), (ProtocolStep.AFTER_WRITE, 8, False)]
+    assert store.read().text == encode(completed.document)
+    assert each.prepare(splits) == 9
+    assert each.committed_id == 8, "nothing is left to commit"
+
+
+def test_a_superseded_driver_names_no_repartitioned_state() -> None:
+    store = MemoryStore(encode(DOCUMENT))
+    each = coordinator(Group(), store=store)
+    store.write(encode(replace(DOCUMENT, attempt=2)), expected="0")
+    with pytest.raises(CheckpointConflict):
+        each.complete_repartition("of attempt 1")
+    text = store.read().text
+    assert text is not None
+    assert decode(text, job_uid="uid") == replace(DOCUMENT, attempt=2)

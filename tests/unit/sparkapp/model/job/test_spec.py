@@ -108,6 +108,15 @@ def test_the_metrics_port_is_open_unless_it_is_switched_off(prometheus, port):
     assert parsed(spec(metrics={"prometheus": prometheus})).metrics_port == port
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [({}, 0), ({"partitions": 12}, 12), ({"partitions": "12"}, 12), ({"partitions": "FollowParallelism"}, 4)],
+)
+def test_the_partitions_of_state_are_a_number_or_follow_the_parallelism(given, wanted):
+    checkpoint = {"state": given, "stateVolume": {"claimName": "c"}}
+    assert parsed({**SMALLEST, "parallelism": 4, "checkpoint": checkpoint}).wanted_state_partitions == wanted
+
+
 def test_a_job_description_that_was_written_before_there_were_metrics_opens_no_port():
     body = json.loads(encode_job(Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=parsed(SMALLEST))))
     del body["spec"]["metrics_port"]
@@ -289,6 +298,14 @@ def test_the_drivers_copy_is_checked_again():
         (spec(kafka={"bootstrapServers": 7}), "bootstrapServers"),
         (spec(sink={"topic": ""}), "spec.sink.topic"),
         (spec(sink={"topic": "a b"}), "not a topic name"),
+        (
+            spec(checkpoint={"state": {"partitions": 0}}),
+            "spec.checkpoint.state.partitions must be FollowParallelism or a number from 1 to 9999, not '0'",
+        ),
+        (spec(checkpoint={"state": {"partitions": "Follow"}}), "not 'Follow'"),
+        (spec(checkpoint={"state": {"partitions": 10000}}), "not '10000'"),
+        (spec(checkpoint={"state": {"partitions": True}}), "spec.checkpoint.state.partitions must be"),
+        (spec(checkpoint={"state": {"partitions": 2}}), "name a claim in checkpoint.stateVolume"),
         (spec(sink={"topic": "x" * 250}), "not a topic name"),
         (spec(source={"topics": ["in", ".."]}), "'..' is not a topic name"),
         (spec(sink={"topic": "."}), "'.' is not a topic name"),

@@ -26,7 +26,14 @@ from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spark_settings import AUTHENTICATED, ENCRYPTED, FIXED, FORCED, FORCED_EXACTLY_ONCE
+from sparkapp.model.job.spark_settings import (
+    AUTHENTICATED,
+    ENCRYPTED,
+    FIXED,
+    FORCED,
+    FORCED_EXACTLY_ONCE,
+    SHUFFLE_PARTITIONS,
+)
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.launch import session
 from sparkapp.spark.launch.settings import session_settings
@@ -128,6 +135,17 @@ os.wait()
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
     assert done.stdout.split() == ["first", "second"], done.stderr
+
+
+@pytest.mark.parametrize(("wanted", "partitions"), [("", "8"), ("FollowParallelism", "3"), ("12", "12")])
+def test_a_new_query_begins_with_the_partitions_of_state_that_the_job_asks_for(
+    wanted: str, partitions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({SHUFFLE_PARTITIONS: "8"}))
+    job = replace(JOB, spec=replace(JOB.spec, state_claim="c", state_partitions=wanted))
+    assert session_settings(job, directory=tmp_path)[SHUFFLE_PARTITIONS] == partitions
 
 
 def test_workers_of_a_python_function_have_pandas() -> None:

@@ -107,6 +107,29 @@ def test_a_version_that_can_be_put_together_is_found(tmp_path: Path, files: list
     assert names(ready(tmp_path, version=3, partitions=2)) == sorted(files)
 
 
+def test_folders_of_rocksdb_are_no_stores(tmp_path: Path) -> None:
+    """A partition of RocksDB has the tables of its snapshots in a folder."""
+    put(tmp_path / "attempt-1", "2.zip", "3.changelog")
+    for store in STORES:
+        for name in ("SSTs", "logs"):
+            (tmp_path / "attempt-1" / "state" / store / name).mkdir()
+            (tmp_path / "attempt-1" / "state" / store / name / "000008-ab12.sst").write_text("x")
+    own = ready(tmp_path, version=3, partitions=2)
+    assert names(own) == ["2.zip", "3.changelog"]
+    assert (own / "state" / STORES[2] / "SSTs" / "000008-ab12.sst").read_text() == "x"
+
+
+def test_partitions_of_before_a_repartition_are_left_out(tmp_path: Path) -> None:
+    """Spark reads every partition that a folder has, whatever the number of its log."""
+    previous = tmp_path / "attempt-1"
+    put(previous, "3.zip", "4.changelog", stores=("0/0",))
+    put(previous, "2.zip", stores=("0/1", "0/2"))
+    own = ready(tmp_path, version=4, partitions=1)
+    assert [entry.name for entry in (own / "state" / "0").iterdir()] == ["0"]
+    with pytest.raises(QueryStateMissing, match="0/1 has versions 2 to 2, version 4 needs more"):
+        ready(tmp_path, version=4, partitions=2)
+
+
 def test_one_partition_is_enough_where_an_operator_has_no_keys(tmp_path: Path) -> None:
     put(tmp_path / "attempt-1", "1.delta", stores=("0/0",))
     ready(tmp_path, version=1, partitions=2)
