@@ -26,7 +26,7 @@ examples:
   kafkaspark checkpoint restore 41 --namespace shop --job orders
   kafkaspark txn list --bootstrap BROKER:9092 --prefix shop.orders
 """
-_LOCAL = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "confluent_kafka", "kafka", "kubernetes"})
+_LOCAL = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "confluent_kafka", "kafka", "kubernetes", "urllib3"})
 """Packages of the extra ``local``, which a light installation lacks."""
 _COMMANDS = tuple(each.add_commands for each in (init, dev, validate, plan, status, logs, ui, topic))
 

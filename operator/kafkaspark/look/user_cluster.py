@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import urllib3
-
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 
@@ -114,6 +112,8 @@ class UserCluster:
 
         :param stream: its body is read as it comes, without a limit of time.
         """
+        import urllib3  # not in a light installation
+
         token = self._configuration.auth_settings().get("BearerToken")
         asked = f"{path}?{urlencode(query)}" if query else path
         try:
