@@ -1,4 +1,4 @@
-"""Divides query state into another number of partitions, before the first batch of an attempt (ADR 77).
+"""Divides query state into another number of partitions, before the first batch of an attempt (ADR 78).
 
 Spark reads the state behind the last batch N, and writes it as that of a batch N + 1, which reads no records. That
 batch is a checkpoint of its own. It is written into the attempt's own folder. Until the document names the new
