@@ -130,6 +130,6 @@ def test_the_operators_policy_takes_no_missing_label_for_an_empty_one() -> None:
     text = " ".join(policy.read_text(encoding="utf-8").split())
     assert "namespaceObject.metadata.?labels[?'{{ $key }}'] == optional.of('{{ $value }}')" in text
     defaults = re.findall(r"\.orValue\(''\) == ([^()&|]+)", text)
-    assert len(defaults) == 2
+    assert len(defaults) >= 2
     # Never equal to the empty default: a text, or a value with a text at its end.
     assert [value for value in defaults if not re.search(r"'[^'{]+' ?$", value)] == []
