@@ -19,7 +19,7 @@ from typing import ClassVar
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
-from sparkapp.model.encoding.schema import Described, IntOrString, Rule, at, held_by, part
+from sparkapp.model.encoding.schema import Described, IntOrString, ObjectDefault, Rule, at, held_by, part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.forms import OBJECT
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -107,7 +107,7 @@ class JobSpec:
             " become visible at a checkpoint, or at the commit of a subtask where commitIntervalMillis is"
             " set."
         ),
-        "checkpoint.state": Described("State of the transform's operators."),
+        "checkpoint.state": Described("State of the transform's operators.", ObjectDefault.NONE),
         "checkpoint.stateVolume": Described(
             "Volume for the state of a transform with an aggregation, deduplication or join. Driver and"
             " executors mount it."
