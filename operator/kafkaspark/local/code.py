@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import os
 import shutil
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from kafkaspark.local.variables import variables_set
 from sparkapp.model.errors import TransformError
 from sparkapp.spark.launch.user_modules import VARIABLE
 
@@ -29,7 +29,6 @@ class UserCode:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kafkaspark-code-")).resolve()
-        os.environ[VARIABLE] = str(self.folder)
         self._imported: dict[str, object] = {}
         """The version of each file of the job before."""
 
@@ -51,7 +50,9 @@ class UserCode:
         self._imported = {file: _version(content) for file, content in files.items()}
         sys.path.insert(0, str(self.folder))
         try:
-            yield
+            # Other code of this process, such as a user's own tests, has no such folder.
+            with variables_set({VARIABLE: str(self.folder)}):
+                yield
         finally:
             sys.path.remove(str(self.folder))
 

@@ -72,7 +72,7 @@ def _millis_from(checkpoint: Fields, name: str) -> int:
 
 
 FOLLOW_PARALLELISM = "FollowParallelism"
-_STATE_PARTITIONS = re.compile(rf"{FOLLOW_PARALLELISM}|[1-9][0-9]{{0,3}}")
+_STATE_PARTITIONS = re.compile(r"FollowParallelism|[1-9][0-9]{0,3}")
 _STATE_PARTITIONS_RULE = Rule(
     f"string(self).matches('^({_STATE_PARTITIONS.pattern})$')",
     f"checkpoint.state.partitions must be {FOLLOW_PARALLELISM} or a number from 1 to 9999",

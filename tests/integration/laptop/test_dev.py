@@ -24,7 +24,9 @@ class Dev:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._log = folder.with_suffix(".log")
-        command = [sys.executable, "-m", "kafkaspark", "dev", "job.yaml", "--input", "orders.jsonl"]
+        # A shell that runs the tests in the background ignores the signal, and its children inherit that.
+        command = ["env", "--default-signal=INT"]
+        command += [sys.executable, "-m", "kafkaspark", "dev", "job.yaml", "--input", "orders.jsonl"]
         path = os.pathsep.join([str(ROOT), str(ROOT / "operator")])
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
