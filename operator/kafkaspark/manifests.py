@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,13 @@ from kafkasparkjob_operator.identity import JobIdentity
 from sparkapp.model import names
 
 STANDARD_INPUT = "-"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a command that reads manifests: ``files``, ``namespace`` and ``output``."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON; - is the standard input")
+    parser.add_argument("--namespace", "-n", default="default", help="of resources that name none")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer")
 
 
 def resources(file: str) -> Iterator[Mapping[str, Any]]:

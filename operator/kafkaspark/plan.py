@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkaspark.local.project import judged
-from kafkaspark.manifests import identity_of, resources
+from kafkaspark.manifests import add_options, identity_of, resources
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import offsets_id
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.sections.sink import TopicFrom
@@ -32,9 +31,7 @@ def add_commands(commands: Any) -> None:
     command = commands.add_parser(
         "plan", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON; - is the standard input")
-    command.add_argument("--namespace", "-n", default="default", help="of resources that name none")
-    command.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer")
+    add_options(command)
     command.set_defaults(answer=_answer)
 
 
@@ -63,7 +60,7 @@ def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
     spec, workload = job.spec, desired.workload
     engine, reason = chosen_engine(spec)
     source, sink, transform = spec.source, spec.sink, spec.transform
-    is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    is_exact = sink.delivery_guarantee.transactional
     executor = workload.executor
     plan = {
         "job": f"{job.namespace}/{job.name}",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkaspark.local.project import judged
-from kafkaspark.manifests import identity_of, resources
+from kafkaspark.manifests import add_options, identity_of, resources
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.rules.engine_rules import chosen_engine
@@ -31,9 +31,7 @@ def add_commands(commands: Any) -> None:
     command = commands.add_parser(
         "validate", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON; - is the standard input")
-    command.add_argument("--namespace", "-n", default="default", help="of resources that name none")
-    command.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer")
+    add_options(command)
     command.set_defaults(answer=_answer)
 
 

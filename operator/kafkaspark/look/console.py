@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from kafkaspark.look.overview import ready_of
 from kafkaspark.look.user_cluster import UserCluster
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
@@ -106,10 +107,9 @@ def jobs(cluster: UserCluster, namespace: str) -> list[dict[str, Any]]:
 
 def _row(job: Mapping[str, Any]) -> dict[str, Any]:
     meta, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
-    ready = next((each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"), "Unknown")
     source, sink = status.get("source") or {}, status.get("sink") or {}
     return {
-        "namespace": meta["namespace"], "name": meta["name"], "ready": ready, "state": status.get("state"),
+        "namespace": meta["namespace"], "name": meta["name"], "ready": ready_of(status), "state": status.get("state"),
         "reason": status.get("reason"), "message": status.get("message"), "parallelism": status.get("parallelism"),
         "checkpoint": (status.get("checkpoint") or {}).get("id"), "lag": source.get("lagRecords"),
         "in": source.get("recordsPerSecond"), "out": sink.get("recordsPerSecond"),

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+from kafkaspark.look.overview import printable
 from kafkaspark.look.status import add_job_options
 from kafkaspark.look.user_cluster import UserCluster
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 
+_TAB = "\t"
 _EXAMPLES = """\
 examples:
   kafkaspark logs orders-upper --follow
@@ -92,11 +94,7 @@ def readable(lines: Iterable[str]) -> Iterator[str]:
             entry = json.loads(line)
             text = f"{entry['time']} {entry['level']:<7} {entry['logger']}: {entry['message']}"
         except (ValueError, KeyError, TypeError):
-            yield _clean(line)
+            yield printable(line, keep=_TAB)
             continue
-        yield _clean(text)
-        yield from (f"    {_clean(each)}" for each in str(entry.get("exception") or "").splitlines())
-
-
-def _clean(line: str) -> str:
-    return "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in line)
+        yield printable(text, keep=_TAB)
+        yield from (f"    {printable(each, keep=_TAB)}" for each in str(entry.get("exception") or "").splitlines())

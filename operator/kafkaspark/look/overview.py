@@ -52,16 +52,31 @@ def overview(job: Body, pods: Sequence[Body], *, now: datetime, verbose: bool = 
         ("Conditions", _conditions(status, verbose=verbose)),
         ("Last failure", _last_failure(status, verbose=verbose)),
     ]
-    shown = tuple((title, tuple(_clean(line) for line in lines)) for title, lines in rows if lines)
+    shown = tuple((title, tuple(map(printable, lines))) for title, lines in rows if lines)
     return Overview(shown, _next(meta, spec, status))
+
+
+def ready_of(status: Body) -> str:
+    """The status of the condition Ready; Unknown where there is none."""
+    found = (str(each["status"]) for each in status.get("conditions") or () if each["type"] == "Ready")
+    return next(found, "Unknown")
+
+
+def is_well(status: Body) -> bool:
+    """Whether the job is Ready, or rests as it was asked to."""
+    return ready_of(status) == "True" or status.get("state") in _RESTING
+
+
+def printable(line: str, *, keep: str = "") -> str:
+    """A line of text of the cluster, with a space for each control character but those to keep."""
+    return "".join(letter if letter.isprintable() or letter in keep else " " for letter in line)
 
 
 def _state(status: Body) -> tuple[str, ...]:
     if not status:
         return ("unknown: the operator has written no status; is it installed, and does it watch this namespace?",)
-    ready = next((c["status"] for c in status.get("conditions", ()) if c["type"] == "Ready"), "Unknown")
     said = status.get("reason") if status.get("reason") != status.get("state") else ""
-    first = f"{status.get('state', 'unknown')}{f' ({said})' if said else ''}, Ready {ready}"
+    first = f"{status.get('state', 'unknown')}{f' ({said})' if said else ''}, Ready {ready_of(status)}"
     return (first, *_wrapped(str(status.get("message", ""))))
 
 
@@ -195,8 +210,3 @@ def _age(time: object, now: datetime) -> str:
 def _wrapped(text: str) -> tuple[str, ...]:
     """Lines of at most 100 characters, cut at spaces; commands stay as they are."""
     return tuple(textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False))
-
-
-def _clean(line: str) -> str:
-    """Without control characters: names and messages come from the cluster."""
-    return "".join(letter if letter.isprintable() else " " for letter in line)

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkaspark.look.overview import overview
+from kafkaspark.look.overview import is_well, overview
 from kafkaspark.look.user_cluster import UserCluster
 from sparkapp.model.errors import CommandRefused
 
@@ -62,15 +62,10 @@ def _answer(options: argparse.Namespace) -> int:
             clear = _CLEAR if options.watch and sys.stdout.isatty() and options.output == "text" else ""
             print(f"{clear}{text}", flush=True)
             if not options.watch:
-                return 0 if _is_well(job.get("status") or {}) else 1
+                return 0 if is_well(job.get("status") or {}) else 1
             time.sleep(_PAUSE_SECONDS)
     except CommandRefused as refusal:
         sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
         return 2
     except KeyboardInterrupt:
         return 0
-
-
-def _is_well(status: dict[str, Any]) -> bool:
-    is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
-    return is_ready or status.get("state") in {"Suspended", "Finished"}
