@@ -7,12 +7,9 @@ import uuid
 import pytest
 
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE
-from sparkapp.model.report import AttemptOutcome, Termination
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import Running
-
-FINISHED = Termination(outcome=AttemptOutcome.FINISHED, reason="Finished", message="read to its end", checkpoint_id=10)
 
 
 @pytest.fixture
@@ -20,24 +17,16 @@ def job(api: ApiClient, running: Running) -> LiveJob:
     return LiveJob(api, running.place.namespace, f"orders-{uuid.uuid4().hex[:6]}")
 
 
-def finish(job: LiveJob) -> None:
-    """The job reads to its end."""
-    job.run(1, hold=False)
-    job.checkpoint(1, 10, drained=True, stopping="Latest", finished=True)
-    job.ends(1, FINISHED, code=0, reason="Completed")
-
-
 def test_a_finished_job_is_deleted_after_its_time(job: LiveJob) -> None:
     job.create(source={"stopping": {"mode": "Latest"}}, ttlSecondsAfterFinished=3)
-    finish(job)
-    job.await_state("Finished")
+    job.finish()
     await_that("the resource is gone", lambda: job.api.get(job.path) is None)
     assert "TimeToLiveExpired" in [reason for reason, _ in job.events]
 
 
 def test_a_finished_job_gets_its_time_later_and_does_not_run_again(job: LiveJob) -> None:
     job.create(source={"stopping": {"mode": "Latest"}})
-    finish(job)
+    job.finish()
     job.await_state("Finished")
     job.edit(ttlSecondsAfterFinished=0)
     await_that("the resource is gone", lambda: job.api.get(job.path) is None)
@@ -50,7 +39,7 @@ def test_the_operators_token_deletes_no_other_job(job: LiveJob, running: Running
     job.run(1, hold=False)
     with pytest.raises(ApiError, match="the operator deletes Finished jobs with ttlSecondsAfterFinished only"):
         token.call("DELETE", job.path)
-    finish(job)
+    job.finish()
     job.await_state("Finished")
     job.edit(ttlSecondsAfterFinished=None)
     with pytest.raises(ApiError, match="the operator deletes Finished jobs with ttlSecondsAfterFinished only"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,6 +56,8 @@ class ApiClient:
         if response.status >= 300:
             raise ApiError(response.status, str(answer.get("message")))
         assert isinstance(answer, dict)
+        if method == "POST" and "dryRun" not in path:
+            _require_possible_owners(answer)
         return answer
 
     def get(self, path: str) -> dict[str, Any] | None:
@@ -102,6 +105,16 @@ class ApiClient:
             if error.status == 429:  # its storage is being set up
                 return False
             raise
+
+
+def _require_possible_owners(body: dict[str, Any]) -> None:
+    """The cluster's collector deletes what is owned by nothing, at a moment of its own."""
+    for owner in body.get("metadata", {}).get("ownerReferences", ()):
+        try:
+            uuid.UUID(owner["uid"])
+        except ValueError:
+            msg = f"{owner['kind']}/{owner['name']} does not exist: the collector will delete what it owns"
+            raise AssertionError(msg) from None
 
 
 def await_that(what: str, question: Callable[[], Found], *, seconds: float = 240, pause: float = 0.05) -> Found:

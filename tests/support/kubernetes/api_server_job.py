@@ -7,7 +7,7 @@ from typing import Any
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.report import DriverState, Report, Termination, encode_report, encode_termination
+from sparkapp.model.report import AttemptOutcome, DriverState, Report, Termination, encode_report, encode_termination
 from tests.support.fakes.kubernetes import merged
 from tests.support.kubernetes.api_client import JOBS, ApiClient, await_that
 
@@ -105,6 +105,15 @@ class LiveJob:
             engine_message="set by spec.engine",
         )  # fmt: skip
         self.await_state("Running")
+
+    def finish(self) -> None:
+        """The first attempt runs and reads to its end."""
+        self.run(1, hold=False)
+        self.checkpoint(1, 10, drained=True, stopping="Latest", finished=True)
+        end = Termination(
+            outcome=AttemptOutcome.FINISHED, reason="Finished", message="read to its end", checkpoint_id=10
+        )
+        self.ends(1, end, code=0, reason="Completed")
 
     def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:
         report = Report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,16 @@ def test_the_operator_reads_no_secret_and_gets_no_token(token: ApiClient, place:
     refused(token, "POST", f"{base}/serviceaccounts/default/token", {"spec": {}})
 
 
-def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, place: Place) -> None:
-    base = f"/api/v1/namespaces/{place.namespace}/secrets"
+def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, place: Place, api: ApiClient) -> None:
+    base, configs = (f"/api/v1/namespaces/{place.namespace}/{plural}" for plural in ("secrets", "configmaps"))
     secret, record = names.spark_secret("orders", "u", 1), names.attempt_config_map("orders", "u", 1)
-    claim = {"apiVersion": "v1", "kind": "ConfigMap", "name": record, "uid": "u"}
+    uid = api.call("POST", configs, config_map(record))["metadata"]["uid"]
+    claim = {"apiVersion": "v1", "kind": "ConfigMap", "name": record, "uid": uid}
     meta = {"name": secret, "labels": OURS | {names.LABEL_ATTEMPT: "1"}, "ownerReferences": [claim]}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "immutable": True, "stringData": {"secret": "v"}}
     account = {"kubernetes.io/service-account.name": "default"}
     job = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
-    configs = f"/api/v1/namespaces/{place.namespace}/configmaps?dryRun=All"
-    await_that("the policy is in force", lambda: _is_refused(token, configs))
+    await_that("the policy is in force", lambda: _is_refused(token, f"{configs}?dryRun=All"))
     token.call("POST", f"{base}?dryRun=All", body)
     for wrong in (
         body | {"metadata": meta | {"name": names.spark_secret("orders", "u", 2)}},
@@ -190,10 +191,10 @@ def open_base(token: ApiClient, place: Place, api: ApiClient) -> str:
     return base
 
 
-def driver_of(place: Place) -> dict[str, Any]:
+def driver_of(place: Place, uid: str = "u") -> dict[str, Any]:
     """The driver that the operator creates."""
     desired = desired_from_resource(job_body()["spec"], namespace=place.namespace, name="orders")
-    return driver_pod(JobIdentity(place.namespace, "orders", "u"), desired, attempt=2, claim_uid="c")
+    return driver_pod(JobIdentity(place.namespace, "orders", uid), desired, attempt=2, claim_uid="c")
 
 
 def test_the_operator_creates_confined_drivers_only(token: ApiClient, place: Place, open_base: str) -> None:
@@ -206,8 +207,10 @@ def test_the_operator_creates_confined_drivers_only(token: ApiClient, place: Pla
         assert "denied request" in message, f"{name}: {message}"
 
 
-def test_the_operator_changes_no_pod_that_runs(token: ApiClient, place: Place, open_base: str) -> None:
-    token.call("POST", f"{open_base}/pods", driver_of(place))
+def test_the_operator_changes_no_pod_that_runs(token: ApiClient, place: Place, api: ApiClient, open_base: str) -> None:
+    job = LiveJob(api, place.namespace)
+    job.create()
+    token.call("POST", f"{open_base}/pods", driver_of(place, job.uid()))
     path = f"{open_base}/pods/orders-2-driver?dryRun=All"
     image = {"spec": {"containers": [{"name": "driver", "image": "other:1"}]}}
     strategic = "application/strategic-merge-patch+json"
@@ -350,10 +353,9 @@ def test_only_selected_namespaces_are_watched(
     second.run(1, hold=False)
     assert first.pods == []
     assert first.status == {}
-    driver = pod("p", **OURS, **{names.LABEL_ROLE: "driver"})
-    driver["metadata"]["ownerReferences"] = [OWNER]
-    driver["spec"]["serviceAccountName"] = "orders-driver"
     for namespace in (other, "kube-system"):
+        # The API server names one rule of those that refuse, and which is open: this pod breaks no other.
+        driver = driver_of(replace(place, namespace=namespace))
         message = refused(token, "POST", f"/api/v1/namespaces/{namespace}/pods", driver)
         assert "the operator writes in selected namespaces only" in message
     api.merge(f"/api/v1/namespaces/{other}", {"metadata": {"labels": labels}})
@@ -397,7 +399,7 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     place: Place, api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]],
     start_operator: Callable[..., OperatorProcess],
 ) -> None:  # fmt: skip
-    """A job's life: standby, drift, failure, a taken name, no more NetworkPolicies, deletion with a finalizer."""
+    """Two lives: standby, drift, failure, a taken name, no more NetworkPolicies, a finalizer; and an end with a TTL."""
     first = start_operator(network_rules=network_rules(chart))
     first.await_leading()
     job = LiveJob(api, place.namespace)
@@ -420,6 +422,10 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
         {"apiVersion": OWNER["apiVersion"], "kind": names.SNAPSHOT_KIND, "metadata": {"name": "before"}, "spec": spec},
     )  # fmt: skip
     await_that("the snapshot is ready", lambda: api.call("GET", snapshot).get("status", {}).get("state") == "Ready")
+    ended = LiveJob(api, place.namespace, "ended")
+    ended.create(source={"stopping": {"mode": "Latest"}}, ttlSecondsAfterFinished=0)
+    ended.finish()
+    await_that("the finished job is deleted", lambda: api.get(ended.path) is None)
     first.stop()
 
     base = f"{RBAC}/namespaces/{job.namespace}"
