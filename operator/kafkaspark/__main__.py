@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from kafkaspark import plan, topic, validate
+from kafkaspark.cluster import restore, snapshot, state
 from kafkaspark.dev import command as dev
 from kafkaspark.look import logs, status, ui
 from kafkaspark.scaffold import init
@@ -21,20 +23,25 @@ examples:
   kafkaspark status orders-upper --namespace shop
   kafkaspark logs orders-upper --follow
   kafkaspark ui
+  kafkaspark snapshot orders-upper --name before-upgrade
+  kafkaspark state orders-upper
+  kafkaspark restore orders-upper --snapshot before-upgrade
   kafkaspark topic tail orders-upper --from-beginning
-  kafkaspark checkpoint list --namespace shop --job orders
-  kafkaspark checkpoint restore 41 --namespace shop --job orders
-  kafkaspark txn list --bootstrap BROKER:9092 --prefix shop.orders
+  kafkaspark txn list --namespace shop --job orders-upper
 """
 _LOCAL = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "confluent_kafka", "kafka", "kubernetes", "urllib3"})
 """Packages of the extra ``local``, which a light installation lacks."""
-_COMMANDS = tuple(each.add_commands for each in (init, dev, validate, plan, status, logs, ui, topic))
+_MODULES = (init, dev, validate, plan, status, logs, ui, snapshot, restore, state, topic)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 for success, 1 for a refusal, 2 for a command line or a file that cannot be read."""
+    # kubectl runs its plugin under this name.
+    is_plugin = Path(sys.argv[0]).name == "kubectl-kafkaspark"
+    program = "kubectl kafkaspark" if is_plugin else "kafkaspark"
+    examples = EXAMPLES.replace("  kafkaspark", f"  {program}")
     try:
-        return sparkapp(arguments, prog="kafkaspark", examples=EXAMPLES, more=_COMMANDS)
+        return sparkapp(arguments, prog=program, examples=examples, more=[module.add_commands for module in _MODULES])
     except BrokenPipeError:
         # The reader of the output, such as `head`, has closed it. Nothing may be written at the exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties
-from sparkapp.cli.table import Output, render
+from sparkapp.cli.table import Output, refuse, render
 from sparkapp.model.errors import CommandRefused
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
     try:
         answer(Topics(connection_of(options)), options)
     except CommandRefused as refusal:
-        sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
+        refuse(refusal)
         return 1
     except KeyboardInterrupt:
         return 0

@@ -12,11 +12,12 @@ from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_s
 from sparkapp.cli.client_file import add_allow_insecure
 from sparkapp.cli.job_checkpoints import FoundJob, JobCheckpoints, checkpoints_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
-from sparkapp.cli.table import Output, render
+from sparkapp.cli.table import Output, refuse, render
+from sparkapp.cli.target import add_cluster_options, find_namespace
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
-from sparkapp.model.commands import remedy_in
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, RestoreRefused
+from sparkapp.model.errors import CommandRefused, ConfigurationError, KafkaSparkJobError, RestoreRefused
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.partition import TopicPartition
 
 Row = dict[str, object]
@@ -41,36 +42,52 @@ def add_commands(commands: Any) -> None:
         ("restore", "show what a restore of a checkpoint reads and writes again; with --yes, restore it", _restore),
     ):
         command = kinds.add_parser(name, help=what, description=what)
-        command.add_argument("--namespace", "-n", default="default", help="of the KafkaSparkJob, by default: default")
+        add_cluster_options(command)
         command.add_argument("--job", help="name of the KafkaSparkJob; needs a kubeconfig or a pod's rights")
         command.add_argument("--state", type=Path, help="state file of a job without Kubernetes")
         command.add_argument("--output", "-o", type=Output, choices=list(Output), default=Output.TABLE)
         if name in ("show", "restore"):
-            command.add_argument(
-                "id", type=int, nargs="?" if name == "show" else None, metavar="ID", help="number of the checkpoint"
-            )
-        if name in ("verify", "restore"):
-            command.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka brokers to compare the offsets with")
-            command.add_argument(
-                "--command-config",
-                type=Path,
-                metavar="FILE",
-                help="client properties of the brokers, name=value lines",
-            )
-            add_allow_insecure(command)
+            command.add_argument("id", type=int, nargs="?", metavar="ID", help="number of the checkpoint")
         if name == "restore":
-            command.add_argument("--yes", action="store_true", help="restore; without it nothing changes")
+            command.add_argument("--snapshot", default="", metavar="NAME", help="a KafkaSparkSnapshot, in place of ID")
+            add_restore_options(command)
+        if name == "verify":
+            _add_brokers(command)
         command.set_defaults(answer=_answering(answer))
+
+
+def add_restore_options(command: argparse.ArgumentParser) -> None:
+    """Adds the options of :func:`restore` but those that name job and target."""
+    _add_brokers(command)
+    command.add_argument("--yes", action="store_true", help="restore; without it nothing changes")
+
+
+def restore(options: argparse.Namespace) -> int:
+    """Runs ``checkpoint restore``; called by ``kafkaspark restore``, too.
+
+    :param options: with ``job``, ``state``, and ``id`` or ``snapshot``.
+    """
+    return _answering(_restore)(options)
+
+
+def _add_brokers(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka brokers to compare the offsets with")
+    command.add_argument(
+        "--command-config", type=Path, metavar="FILE", help="client properties of the brokers, name=value lines"
+    )
+    add_allow_insecure(command)
 
 
 def _answering(answer: Callable[[argparse.Namespace, JobCheckpoints], int]) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         try:
-            checkpoints = checkpoints_of(state=options.state, namespace=options.namespace, job=options.job)
+            find_namespace(options)
+            checkpoints = checkpoints_of(
+                state=options.state, namespace=options.namespace, job=options.job, context=options.context
+            )  # fmt: skip
             return answer(options, checkpoints)
         except KafkaSparkJobError as error:
-            remedy = remedy_in(error, namespace=options.namespace, name=options.job or "")
-            sys.stderr.write(f"{error.reason}: {error.message}\nFix: {remedy}\n")
+            refuse(error, namespace=options.namespace, name=options.job or "")
             return 1
 
     return run
@@ -175,10 +192,13 @@ def _verdict(kind: str, checkpoint: RetainedCheckpoint | KafkaSparkJobError, loo
 
 
 def _restore(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
+    if (options.id is None) == (not options.snapshot):
+        msg = "name a checkpoint or a snapshot"
+        raise CommandRefused(msg, remedy="add the number of a checkpoint of `checkpoint list`, or --snapshot NAME")
     found = checkpoints.find()
     current = found.current()
-    _refuse(found, current, options.id)
-    target = _earlier(found, options.id)
+    target = checkpoints.snapshot(options.snapshot) if options.snapshot else _earlier(found, options.id)
+    _refuse(found, current, target.checkpoint_id)
     rewind = rewind_between(current, target)
     _print(_restore_rows(rewind, current), options.output, empty="nothing is read and written again")
     say = sys.stderr.write if options.output is Output.JSON else sys.stdout.write
@@ -187,13 +207,14 @@ def _restore(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
     if problems:
         sys.stderr.write("nothing was changed: records are gone:\n" + "".join(f"  {problem}\n" for problem in problems))
         return 1
-    if found.spec and found.earlier()[-1] == target:
+    if found.spec and not options.snapshot and found.earlier()[-1] == target:
         say("checkpoint is the oldest retained: the job may delete it when it retains another before it stops\n")
     if not options.yes:
         say("nothing was changed; add --yes to restore\n")
         return 0
     nonce = 1 + max(current.redeploy_nonce, int((found.spec.get("restore") or {}).get("nonce") or 0))
-    say(checkpoints.request_restore(found, checkpoint=target.checkpoint_id, nonce=nonce) + "\n")
+    wanted = Restore(checkpoint=options.id or 0, snapshot=options.snapshot, nonce=nonce)
+    say(checkpoints.request_restore(found, wanted) + "\n")
     return 0
 
 

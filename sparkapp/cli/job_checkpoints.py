@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointError, CheckpointMissing, CheckpointUnusable
+from sparkapp.model.job.sections.retention import Restore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +67,17 @@ class JobCheckpoints(Protocol):
         """
         ...
 
-    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+    def snapshot(self, name: str) -> RetainedCheckpoint:
+        """The checkpoint of a KafkaSparkSnapshot.
+
+        :raises KafkaSparkJobError: there is none that can be used.
+        """
+        ...
+
+    def request_restore(self, found: FoundJob, restore: Restore) -> str:
         """Requests a restore.
 
-        :param nonce: the new ``restore.nonce``.
+        :param restore: its target, and the new nonce.
         :returns: the change, for the user.
         :raises CheckpointError: the job has changed since :meth:`find`, or there is no answer.
         """
@@ -79,11 +87,11 @@ class JobCheckpoints(Protocol):
 class ClusterCheckpoints:
     """The resource and its ConfigMaps, with the identity of the kubeconfig or of the pod."""
 
-    def __init__(self, *, namespace: str, job: str) -> None:
+    def __init__(self, *, namespace: str, job: str, context: str = "") -> None:
         from sparkapp.checkpoint.kubernetes.config_map import core_api
         from sparkapp.checkpoint.kubernetes.job_resource import JobResources
 
-        self._api = core_api()
+        self._api = core_api(context)
         self._namespace, self._name = namespace, job
         self._job = f"{namespace}/{job}"
         self._kubectl_name = f"{job} -n {namespace}"
@@ -111,12 +119,18 @@ class ClusterCheckpoints:
             kubectl_name=self._kubectl_name,
         )
 
-    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+    def snapshot(self, name: str) -> RetainedCheckpoint:
+        """Reads the snapshot and its ConfigMap, see :meth:`JobCheckpoints.snapshot`."""
+        return self._resources.read_snapshot(name)
+
+    def request_restore(self, found: FoundJob, restore: Restore) -> str:
         """Patches the resource, see :meth:`JobCheckpoints.request_restore`."""
-        patch = {"restore": {"checkpoint": checkpoint, "nonce": nonce}}
-        self._resources.patch_spec(patch, expected=found.version)
+        # The API server refuses a restore with both targets, and None removes the target of the last restore.
+        target = {"checkpoint": restore.checkpoint or None, "snapshot": restore.snapshot or None}
+        self._resources.patch_spec({"restore": {**target, "nonce": restore.nonce}}, expected=found.version)
+        chosen = ", ".join(f"restore.{name} {value}" for name, value in target.items() if value is not None)
         return (
-            f"KafkaSparkJob {self._job} was patched: restore.checkpoint {checkpoint}, restore.nonce {nonce}."
+            f"KafkaSparkJob {self._job} was patched: {chosen}, restore.nonce {restore.nonce}."
             " The job stops at a checkpoint, then restores this checkpoint (event RestoredFromCheckpoint)"
         )
 
@@ -135,11 +149,16 @@ class FileCheckpoints:
             raise CheckpointMissing(msg, remedy="name the file that the job was started with: --state FILE")
         return FoundJob(uid=_uid(text), text=text, texts=FolderRetainedStore.next_to(self._state).read())
 
-    def request_restore(self, found: FoundJob, *, checkpoint: int, nonce: int) -> str:
+    def snapshot(self, name: str) -> RetainedCheckpoint:
+        """Refuses: snapshots are objects of Kubernetes."""
+        msg = f"a job with a state file has no KafkaSparkSnapshot {name}"
+        raise CheckpointError(msg, remedy="name a retained checkpoint by its number")
+
+    def request_restore(self, found: FoundJob, restore: Restore) -> str:
         """Changes nothing: the user starts the attempts, so the answer has the fields to set."""
         return (
-            f'set "restore": {{"checkpoint": {checkpoint}, "nonce": {nonce}}} in the spec of the job\'s description and'
-            " start the next attempt with it; nothing was changed"
+            f'set "restore": {{"checkpoint": {restore.checkpoint}, "nonce": {restore.nonce}}} in the spec of the'
+            " job's description and start the next attempt with it; nothing was changed"
         )
 
 
@@ -152,9 +171,10 @@ def _uid(text: str) -> str:
         raise CheckpointCorrupt(msg) from error
 
 
-def checkpoints_of(*, state: Path | None, namespace: str, job: str | None) -> JobCheckpoints:
+def checkpoints_of(*, state: Path | None, namespace: str, job: str | None, context: str = "") -> JobCheckpoints:
     """The checkpoints that the options name.
 
+    :param context: of the kubeconfig; empty for the current context, or for the pod's identity.
     :param state: state file; it wins over the job.
     :raises CheckpointError: neither a job nor a state file is named.
     """
@@ -163,4 +183,4 @@ def checkpoints_of(*, state: Path | None, namespace: str, job: str | None) -> Jo
     if not job:
         msg = "no job is named"
         raise CheckpointError(msg, remedy="add --job NAME (and --namespace), or --state FILE")
-    return ClusterCheckpoints(namespace=namespace, job=job)
+    return ClusterCheckpoints(namespace=namespace, job=job, context=context)

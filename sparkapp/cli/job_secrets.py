@@ -15,11 +15,12 @@ from sparkapp.model.job.sections.kafka import KafkaCluster
 _REMEDY = "give the credentials with --config FILE"
 
 
-def job_security(kafka: KafkaCluster, namespace: str) -> dict[str, str]:
+def job_security(kafka: KafkaCluster, namespace: str, context: str = "") -> dict[str, str]:
     """The properties of the job's TLS and authentication, by the caller's right to read its Secrets.
 
     The files are in a folder that only this user may read, until the command ends. Called for ``txn`` commands.
 
+    :param context: of the kubeconfig.
     :raises CommandRefused: a Secret cannot be read, or lacks a key; or the token is of the job's service account.
     """
     if kafka.authentication is not None and kafka.authentication.service_account_token is not None:
@@ -33,7 +34,7 @@ def job_security(kafka: KafkaCluster, namespace: str) -> dict[str, str]:
     root = Path(tempfile.mkdtemp(prefix="kafkaspark-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     for folder, secret_name, items in folders:
-        keys = read_secret(namespace, secret_name)
+        keys = read_secret(namespace, secret_name, context)
         (root / folder).mkdir(mode=0o700)
         for key, file in items or tuple((key, key) for key in keys):
             if key not in keys:

@@ -1,10 +1,24 @@
-"""Renders the answers of commands: a table to read, or JSON for programs."""
+"""The answers of commands: a table to read, or JSON for programs; and their refusals."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+
+from sparkapp.model.commands import remedy_in
+from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
+
+
+def refuse(error: KafkaSparkJobError, *, namespace: str = "", name: str = "") -> None:
+    """Writes a refusal to the standard error: what failed, and below it the remedy. Every command uses it.
+
+    :param namespace: and ``name``: of the job that the command is about, if it is about one.
+    """
+    reason = "" if isinstance(error, CommandRefused) else f"{error.reason}: "
+    remedy = remedy_in(error, namespace=namespace, name=name)
+    sys.stderr.write(f"{reason}{error.message}\n" + (f"Fix: {remedy}\n" if remedy else ""))
 
 
 class Output(StrEnum):

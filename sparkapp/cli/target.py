@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties, read_text
 from sparkapp.cli.job_secrets import job_security
@@ -50,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_allow_insecure(cluster)
     job = parser.add_argument_group("job", "the job that owns the transactions, and its checkpoint")
-    job.add_argument("--namespace", default="default", help="of the KafkaSparkJob, by default: default")
+    add_cluster_options(job)
     job.add_argument("--job", metavar="NAME", help="name of the KafkaSparkJob, with its cluster, prefix and checkpoint")
     job.add_argument("--state", type=Path, metavar="FILE", help="file with the checkpoint document")
     job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
@@ -58,6 +59,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--pool-size", type=int, metavar="N",
         help=f"sink.transactions.producersPoolSize of a job without --job, by default {DEFAULT_POOL_SIZE}",
     )  # fmt: skip
+
+
+def add_cluster_options(parser: Any) -> None:
+    """Adds the options that say where a resource is, to a parser or to a group of options."""
+    parser.add_argument("--namespace", "-n", default="", help="of the KafkaSparkJob; by default that of the context")
+    parser.add_argument("--context", default="", help="of the kubeconfig; by default the current context")
+
+
+def find_namespace(options: argparse.Namespace) -> None:
+    """Sets ``options.namespace`` where the command names a job and no namespace."""
+    if options.job and not options.namespace:
+        from sparkapp.checkpoint.kubernetes.config_map import own_namespace
+
+        options.namespace = own_namespace(options.context)
 
 
 def target_of(options: argparse.Namespace) -> Target:
@@ -70,15 +85,16 @@ def target_of(options: argparse.Namespace) -> Target:
     if options.config is not None:
         config = read_properties(options.config, allow_insecure=options.allow_insecure)
     document, known, pool_size, state, spec = None, [], options.pool_size, "", None
+    find_namespace(options)
     if options.job is not None:
-        spec, uid, state = _resource(options.namespace, options.job)
+        spec, uid, state = _resource(options)
         # The user's file replaces all of the job's credentials.
         config = {**(_cluster(spec, options) if not config else {}), **config}
         config.setdefault("bootstrap.servers", spec.kafka.bootstrap_servers)
         known.append(spec.sink.transactional_id_prefix)
         pool_size = pool_size or spec.sink.producers_pool_size
         if options.state is None:
-            document = _document_of_job(options.namespace, options.job, uid)
+            document = _document_of_job(options, uid)
     if options.state is not None:
         document = document_of_file(options.state)
     if options.bootstrap:
@@ -120,24 +136,28 @@ def document_of_file(path: Path) -> CheckpointDocument | None:
     return decode(text, job_uid=str(uid))
 
 
-def _document_of_job(namespace: str, job: str, uid: str) -> CheckpointDocument | None:
+def _document_of_job(options: argparse.Namespace, uid: str) -> CheckpointDocument | None:
     from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
     from sparkapp.checkpoint.kubernetes.config_map import core_api
 
-    text = ConfigMapStore(core_api(), namespace=namespace, job=job, uid=uid, deadline=10).read().text
+    store = ConfigMapStore(
+        core_api(options.context), namespace=options.namespace, job=options.job, uid=uid, deadline=10
+    )  # fmt: skip
+    text = store.read().text
     return None if text is None else decode(text, job_uid=uid)
 
 
-def _resource(namespace: str, job: str) -> tuple[JobSpec, str, str]:
+def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
     from sparkapp.checkpoint.kubernetes.job_resource import read_resource
     from sparkapp.model.job.spec_from_resource import spec_from_resource
 
-    body = read_resource(namespace, job)
-    spec = spec_from_resource(body["spec"], namespace=namespace, name=job)
+    body = read_resource(options.namespace, options.job, options.context)
+    spec = spec_from_resource(body["spec"], namespace=options.namespace, name=options.job)
     return spec, str(body["metadata"]["uid"]), str((body.get("status") or {}).get("state", ""))
 
 
 def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
     from sparkapp.model.job.client.config import cluster_config
 
-    return cluster_config(spec.kafka, security=job_security(spec.kafka, options.namespace), client_id=CLIENT_ID)
+    security = job_security(spec.kafka, options.namespace, options.context)
+    return cluster_config(spec.kafka, security=security, client_id=CLIENT_ID)

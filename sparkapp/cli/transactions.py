@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sparkapp.cli.table import Output, render
+from sparkapp.cli.table import Output, refuse, render
 from sparkapp.cli.target import add_options, target_of
 from sparkapp.model.checkpoint.naming import is_of_prefix
-from sparkapp.model.commands import remedy_in
 from sparkapp.model.errors import AuthorizationFailed, CommandRefused, KafkaSparkJobError
 
 if TYPE_CHECKING:
@@ -263,8 +262,7 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
         finally:
             client.close()
     except KafkaSparkJobError as error:
-        remedy = remedy_in(error, namespace=options.namespace, name=options.job or "")
-        _say(f"{error.message}\nFix: {remedy}")
+        refuse(error, namespace=options.namespace, name=options.job or "")
         return 1
     sys.stdout.write(render(rows, options.output, empty=command.empty) + "\n")
     if "yes" in options and rows and not options.yes:

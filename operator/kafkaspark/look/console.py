@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.overview import ready_of
-from kafkaspark.look.user_cluster import UserCluster
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+from kafkaspark.cluster.options import add_job_options
+from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.overview import printable
-from kafkaspark.look.status import add_job_options
-from kafkaspark.look.user_cluster import UserCluster
+from sparkapp.cli.table import refuse
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 
@@ -55,7 +56,7 @@ def _answer(options: argparse.Namespace) -> int:
         for line in lines if options.raw else readable(lines):
             print(line, flush=options.follow)
     except CommandRefused as refusal:
-        sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
+        refuse(refusal)
         return 1
     except (KeyboardInterrupt, BrokenPipeError):
         sys.stderr.close()

@@ -9,8 +9,10 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from kafkaspark.cluster.options import add_job_options
+from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.overview import is_well, overview
-from kafkaspark.look.user_cluster import UserCluster
+from sparkapp.cli.table import refuse
 from sparkapp.model.errors import CommandRefused
 
 _PAUSE_SECONDS = 2.0
@@ -41,13 +43,6 @@ def add_commands(commands: Any) -> None:
     command.set_defaults(answer=_answer)
 
 
-def add_job_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that name a job of the kubeconfig's cluster."""
-    parser.add_argument("job", help="name of the KafkaSparkJob")
-    parser.add_argument("--namespace", "-n", default="", help="by default that of the kubeconfig's context")
-    parser.add_argument("--context", default="", help="of the kubeconfig; by default the current one")
-
-
 def _answer(options: argparse.Namespace) -> int:
     try:
         cluster = UserCluster.of_context(options.context)
@@ -65,7 +60,7 @@ def _answer(options: argparse.Namespace) -> int:
                 return 0 if is_well(job.get("status") or {}) else 1
             time.sleep(_PAUSE_SECONDS)
     except CommandRefused as refusal:
-        sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
+        refuse(refusal)
         return 2
     except KeyboardInterrupt:
         return 0

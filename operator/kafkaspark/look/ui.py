@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.console import HEADERS, Console, Tail
-from kafkaspark.look.user_cluster import UserCluster
 from kafkaspark.topic import BOOTSTRAP_VARIABLE, add_connection_options, connection_of
+from sparkapp.cli.table import refuse
 from sparkapp.model.errors import CommandRefused
 
 _LOOPBACK = "127.0.0.1"
@@ -55,10 +55,11 @@ def _answer(options: argparse.Namespace) -> int:
             console = Console(lambda _: user, _tail(options))
             server = ConsoleServer((_LOOPBACK, options.port), console, hosts=frozenset({_LOOPBACK, "localhost"}))
     except CommandRefused as refusal:
-        sys.stderr.write(f"{refusal}\n  remedy: {refusal.remedy}\n")
+        refuse(refusal)
         return 1
     except OSError as error:
-        sys.stderr.write(f"port {options.port} cannot be opened: {error}\n  remedy: kafkaspark ui --port 0\n")
+        msg = f"port {options.port} cannot be opened: {error}"
+        refuse(CommandRefused(msg, remedy="kafkaspark ui --port 0"))
         return 1
     print(f"http://{_LOOPBACK}:{server.server_port}/  (Ctrl+C ends it)", flush=True)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
@@ -21,18 +22,42 @@ from sparkapp.model.errors import (
     IncarnationMismatch,
 )
 
+_DEFAULT_NAMESPACE = "default"
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
-def core_api() -> Any:
-    """A client with the pod's identity, or with the developer's kubeconfig outside a cluster."""
-    try:
-        config.load_incluster_config()
-    except config.ConfigException:
+
+def core_api(context: str = "") -> Any:
+    """A client with the pod's identity, or with the developer's kubeconfig outside a cluster.
+
+    :param context: of the kubeconfig, also inside a cluster; empty for the current context.
+    """
+    if not context:
         try:
-            config.load_kube_config()
-        except config.ConfigException as error:
-            msg = f"no configuration of a Kubernetes cluster found: {error}"
-            raise CheckpointError(msg, remedy="set KUBECONFIG, or name a state file: --state FILE") from error
+            config.load_incluster_config()
+            return client.CoreV1Api()
+        except config.ConfigException:
+            pass
+    try:
+        config.load_kube_config(context=context or None)
+    except config.ConfigException as error:
+        msg = f"no configuration of a Kubernetes cluster found: {error}"
+        raise CheckpointError(msg, remedy="set KUBECONFIG, or name a state file: --state FILE") from error
     return client.CoreV1Api()
+
+
+def own_namespace(context: str = "") -> str:
+    """The namespace of a command that names none: the pod's, or that of the kubeconfig's context.
+
+    :param context: as in :func:`core_api`.
+    """
+    if not context and _POD_NAMESPACE.is_file():
+        return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
+    try:
+        contexts, current = config.list_kube_config_contexts()
+    except config.ConfigException:
+        return _DEFAULT_NAMESPACE  # core_api() has the refusal
+    chosen = next((each for each in contexts if each["name"] == context), current)
+    return str((chosen.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
 
 
 def owner_uid(metadata: Any) -> str:

@@ -13,24 +13,28 @@ from kubernetes.client.exceptions import ApiException
 from sparkapp.checkpoint.kubernetes.config_map import core_api
 from sparkapp.checkpoint.kubernetes.requests import REQUEST_TIMEOUT
 from sparkapp.model import names
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot
 from sparkapp.model.errors import CheckpointConflict, CheckpointError, CheckpointStoreUnavailable, CommandRefused
 
 
-def read_resource(namespace: str, job: str) -> dict[str, Any]:
+def read_resource(namespace: str, job: str, context: str = "") -> dict[str, Any]:
     """The KafkaSparkJob of a name, with the caller's identity.
 
+    :param context: of the kubeconfig, as in :func:`core_api`.
     :raises CheckpointError: it does not exist, or the caller may not read it.
     """
-    core_api()  # Loads the identity.
+    core_api(context)  # Loads the identity.
     return JobResources(namespace=namespace, job=job).read()
 
 
-def read_secret(namespace: str, name: str) -> dict[str, bytes]:
+def read_secret(namespace: str, name: str, context: str = "") -> dict[str, bytes]:
     """The keys of a Secret, with their values.
 
+    :param context: of the kubeconfig, as in :func:`core_api`.
     :raises CommandRefused: it does not exist, or the caller may not read it.
     """
-    api = core_api()
+    api = core_api(context)
     try:
         body = api.read_namespaced_secret(name, namespace, _request_timeout=REQUEST_TIMEOUT)
     except (ApiException, urllib3.exceptions.HTTPError) as error:
@@ -44,7 +48,8 @@ class JobResources:
 
     def __init__(self, *, namespace: str, job: str) -> None:
         self._place = (names.GROUP, names.VERSION, namespace, names.PLURAL, job)
-        self._what = f"KafkaSparkJob {namespace}/{job}"
+        self._namespace = namespace
+        self._what = f"{names.KIND} {namespace}/{job}"
         self._api = client.CustomObjectsApi()
 
     def read(self) -> dict[str, Any]:
@@ -52,6 +57,27 @@ class JobResources:
         return dict(
             self._ask(lambda: self._api.get_namespaced_custom_object(*self._place, _request_timeout=REQUEST_TIMEOUT))
         )
+
+    def read_snapshot(self, name: str) -> RetainedCheckpoint:
+        """The checkpoint of a KafkaSparkSnapshot of the job's namespace.
+
+        :raises CommandRefused: it does not exist, is not Ready, or its ConfigMap was deleted.
+        :raises CheckpointError: see :meth:`read`.
+        """
+        what = f"{names.SNAPSHOT_KIND} {self._namespace}/{name}"
+        place = (names.GROUP, names.VERSION, self._namespace, names.SNAPSHOT_PLURAL, name)
+        api, core, timeout = self._api, client.CoreV1Api(), REQUEST_TIMEOUT
+        body = self._ask(lambda: api.get_namespaced_custom_object(*place, _request_timeout=timeout), what)
+        status = body.get("status") or {}
+        if status.get("state") != "Ready":
+            msg = f"{what} is not Ready but {status.get('state', 'Pending')}: {status.get('message', '')}".rstrip(": ")
+            raise CommandRefused(msg, remedy=f"kubectl get kss -n {self._namespace} -o wide")
+        config_map = str(status["configMap"]["name"])
+        kept = self._ask(
+            lambda: core.read_namespaced_config_map(config_map, self._namespace, _request_timeout=timeout),
+            f"ConfigMap {config_map} of {what}",
+        )
+        return decode_snapshot(str((kept.data or {}).get(names.SNAPSHOT_KEY, "")), job_uid=str(status["jobUID"]))
 
     def patch_spec(self, changes: Mapping[str, Any], *, expected: str) -> None:
         """Merges into ``spec``.
@@ -66,16 +92,17 @@ class JobResources:
             )
         )
 
-    def _ask(self, call: Callable[[], Any]) -> Any:
+    def _ask(self, call: Callable[[], Any], what: str = "") -> Any:
+        what = what or self._what
         try:
             return call()
         except ApiException as error:
             if error.status == 409:
-                msg = f"{self._what} was changed meanwhile"
+                msg = f"{what} was changed meanwhile"
                 raise CheckpointConflict(msg, remedy="check the resource, then repeat the command") from error
-            msg = f"{self._what}: the API server answered {error.status} {error.reason}"
+            msg = f"{what}: the API server answered {error.status} {error.reason}"
             remedy = "check --namespace and --job, and your permission: kubectl auth can-i patch kafkasparkjobs"
             raise CheckpointError(msg, remedy=remedy) from error
         except urllib3.exceptions.HTTPError as error:
-            msg = f"{self._what}: no answer from the API server: {error}"
+            msg = f"{what}: no answer from the API server: {error}"
             raise CheckpointStoreUnavailable(msg, remedy="check the kubeconfig, and that the cluster is up") from error

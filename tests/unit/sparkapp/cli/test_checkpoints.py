@@ -18,6 +18,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import CommandRefused
 from sparkapp.model.partition import TopicPartition
 
 
@@ -175,8 +176,13 @@ class Kubernetes(JobCheckpoints):
         texts = {retained_key(earlier.checkpoint_id): encode_retained(retained(earlier)) for earlier in EARLIER}
         return FoundJob(uid="uid", text=encode(CURRENT), texts=texts, spec=self.spec, version="7")
 
-    def request_restore(self, found, *, checkpoint, nonce):
-        self.asked.append((found.version, checkpoint, nonce))
+    def snapshot(self, name):
+        if name != "before":
+            raise CommandRefused(f"no snapshot {name}", remedy="kubectl get kss")
+        return replace(retained(EARLIER[1]), job_uid="another")
+
+    def request_restore(self, found, restore):
+        self.asked.append((found.version, restore.snapshot or restore.checkpoint, restore.nonce))
         return "patched"
 
 
@@ -191,6 +197,21 @@ def test_the_nonce_grows_beyond_what_was_asked_for_and_what_was_served(monkeypat
     out = capsys.readouterr().out
     assert out.endswith("patched\n")
     assert "checkpoint is the oldest retained" in out
+
+
+def test_a_snapshot_is_a_target_like_a_retained_checkpoint(monkeypatch, capsys):
+    place = Kubernetes(restore={"nonce": 9})
+    monkeypatch.setattr(checkpoints, "checkpoints_of", lambda **_: place)
+    named = ["--job", "orders", "--namespace", "shop"]
+    assert main(["checkpoint", "restore", "--snapshot", "before", *named, "--yes"]) == 0
+    assert place.asked == [("7", "before", 10)]
+    assert "25 record(s) of 2 partition(s) are read and written again" in capsys.readouterr().out
+    assert main(["checkpoint", "restore", "--snapshot", "after", *named, "--yes"]) == 1
+    assert capsys.readouterr().err == "no snapshot after\nFix: kubectl get kss\n"
+    for target in ([], ["12", "--snapshot", "before"]):
+        assert main(["checkpoint", "restore", *target, *named, "--yes"]) == 1
+        assert "name a checkpoint or a snapshot" in capsys.readouterr().err
+    assert len(place.asked) == 1
 
 
 def test_a_member_of_a_group_is_not_restored(monkeypatch, capsys):

@@ -119,7 +119,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 "sink": {"topic": "out", "transactions": {"idPrefix": "team.a"}, **sink},
             },
         }
-        monkeypatch.setattr(config_map, "core_api", lambda: None)
+        monkeypatch.setattr(config_map, "core_api", lambda _: None)
         monkeypatch.setattr(job_resource, "read_resource", lambda *_: resource)
         text = None if document is None else encode(document)
         monkeypatch.setattr(checkpoint_stores, "ConfigMapStore", lambda *_, **__: MemoryStore(text))

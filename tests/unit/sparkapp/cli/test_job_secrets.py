@@ -22,7 +22,7 @@ def cluster(**fields: object) -> KafkaCluster:
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_resource, "read_secret", lambda namespace, name: SECRETS[name])
+    monkeypatch.setattr(job_resource, "read_secret", lambda namespace, name, context: SECRETS[name])
 
 
 def test_the_jobs_certificates_are_files_that_only_the_caller_reads() -> None:

@@ -1,4 +1,4 @@
-"""The Kubernetes API with the rights of the person at the keyboard: reads only."""
+"""The Kubernetes API with the rights of the person at the keyboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from sparkapp.model.errors import CommandRefused
 
 _SECONDS = 15.0
 _CLUSTER_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
-_OK, _NOT_FOUND, _FORBIDDEN = 200, 404, 403
+_DONE = frozenset({200, 201, 202})
+_NOT_FOUND, _FORBIDDEN = 404, 403
 
 
 class UserCluster:
@@ -78,7 +79,7 @@ class UserCluster:
 
         :raises CommandRefused: it does not exist, or the user may not read it; so in every method.
         """
-        return self.get(f"{_jobs(namespace)}/{quote(name, safe='')}")
+        return self.get(f"{resources_path(namespace, names.PLURAL)}/{quote(name, safe='')}")
 
     def pods(self, namespace: str, name: str) -> list[dict[str, Any]]:
         """The job's pods: drivers, standby and executors."""
@@ -97,6 +98,19 @@ class UserCluster:
         body: dict[str, Any] = json.loads(response.data)
         return body
 
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Creates an object in the collection at a path; returns it.
+
+        :raises CommandRefused: the API server refuses it.
+        """
+        response = self._send("POST", path, body=json.dumps(body).encode())
+        created: dict[str, Any] = json.loads(response.data)
+        return created
+
+    def delete(self, path: str) -> None:
+        """Deletes the object at a path, and what it owns afterwards."""
+        self._send("DELETE", path, body=b'{"propagationPolicy":"Background"}')
+
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
         """The lines of a log, as they come."""
         response = self.raw(path, query, stream=True)
@@ -112,26 +126,32 @@ class UserCluster:
 
         :param stream: its body is read as it comes, without a limit of time.
         """
+        return self._send("GET", f"{path}?{urlencode(query)}" if query else path, stream=stream)
+
+    def _send(self, method: str, path: str, *, body: bytes | None = None, stream: bool = False) -> Any:
         import urllib3  # not in a light installation
 
         token = self._configuration.auth_settings().get("BearerToken")
-        asked = f"{path}?{urlencode(query)}" if query else path
+        headers = {"User-Agent": "kafkaspark", **({} if token is None else {"Authorization": token["value"]})}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         try:
             response = self._pool.request(
-                "GET", self._configuration.host + asked, retries=False, preload_content=not stream,
-                headers={"User-Agent": "kafkaspark", **({} if token is None else {"Authorization": token["value"]})},
+                method, self._configuration.host + path, retries=False, preload_content=not stream, headers=headers,
+                body=body,
                 timeout=urllib3.Timeout(connect=_SECONDS, read=None if stream else _SECONDS),
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"the API server does not answer: {error}"
             raise CommandRefused(msg, remedy="check the kubeconfig: kubectl cluster-info") from error
-        if response.status != _OK:
+        if response.status not in _DONE:
             raise _refusal(path, int(response.status), response.data)
         return response
 
 
-def _jobs(namespace: str) -> str:
-    return f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace, safe='')}/{names.PLURAL}"
+def resources_path(namespace: str, plural: str) -> str:
+    """The path of the collection of jobs or snapshots of a namespace."""
+    return f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
 def _refusal(path: str, status: int, data: bytes) -> CommandRefused:
@@ -143,5 +163,6 @@ def _refusal(path: str, status: int, data: bytes) -> CommandRefused:
     if status == _NOT_FOUND:
         return CommandRefused(what, remedy="list the jobs: kubectl get ksj --all-namespaces")
     if status == _FORBIDDEN:
-        return CommandRefused(what, remedy="ask an administrator for the ClusterRole ...-view of the chart")
+        remedy = "ask an administrator for the ClusterRole ...-view of the chart, or ...-edit to change jobs"
+        return CommandRefused(what, remedy=remedy)
     return CommandRefused(what, remedy="check the kubeconfig: kubectl cluster-info")
