@@ -238,14 +238,14 @@ def test_a_jobs_resource_gives_cluster_prefix_and_checkpoint(harness, topic_scop
         },
     }
     asked = []
-    monkeypatch.setattr(config_map, "core_api", lambda: None)
+    monkeypatch.setattr(config_map, "core_api", lambda _: None)
     monkeypatch.setattr(job_resource, "read_resource", lambda *where: asked.append(where) or resource)
     monkeypatch.setattr(
         checkpoint_stores, "ConfigMapStore", lambda *_, **__: MemoryStore(document_of(topic_scope, pending))
     )
     rows = json.loads(txn("list", "--namespace", "shop", "--job", "orders", "--output", "json")[1])
     assert [row["slot"] for row in rows] == [1, 2]
-    assert asked == [("shop", "orders")]
+    assert asked == [("shop", "orders", "")]
     status, _, message = txn("abort", "--all-lingering", "--job", "orders", "--yes")
     done = state == "Suspended"
     assert (status, "suspend" in message) == ((0, False) if done else (1, True))
@@ -263,7 +263,7 @@ def test_what_kubernetes_refuses_is_said(monkeypatch, txn):
     def refuse(**_: object) -> None:
         raise ApiException(status=403, reason="Forbidden")
 
-    monkeypatch.setattr(job_resource, "core_api", lambda: None)
+    monkeypatch.setattr(job_resource, "core_api", lambda _: None)
     objects = SimpleNamespace(get_namespaced_custom_object=lambda *_, **options: refuse(**options))
     monkeypatch.setattr(job_resource.client, "CustomObjectsApi", lambda: objects)
     status, _, message = txn("list", "--job", "orders")
