@@ -20,6 +20,8 @@ PRODUCED_RECORDS = "producedRecords"
 FLUSHES = "flushes"
 FLUSH_MILLIS = "flushMillis"
 PRODUCE_THROTTLE_MILLIS = "produceThrottleMillis"
+BUSY_MILLIS = "busyMillis"
+"""Time in which a subtask of the continuous engine did not wait for records or orders."""
 
 
 class ClientTotals:

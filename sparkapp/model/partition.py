@@ -7,6 +7,7 @@ any machine and in any order, has the same assignment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from sparkapp.model.errors.arguments import check_text, check_whole
@@ -47,7 +48,14 @@ def split_owner(topic: str, partition: int, parallelism: int) -> int:
     :raises InvalidArgument: ``topic`` is no text, or a number is no whole number. Or ``parallelism`` is below 1, or
         ``partition`` is negative.
     """
+    check_text("topic", topic)
     check_whole("parallelism", parallelism, 1)
     check_whole("partition", partition, 0)
-    start_index = ((java_hash(topic) * 31) & 0x7FFFFFFF) % parallelism
+    start_index = ((_hash_of_topic(topic) * 31) & 0x7FFFFFFF) % parallelism
     return (start_index + partition) % parallelism
+
+
+@lru_cache(maxsize=1024)
+def _hash_of_topic(topic: str) -> int:
+    """The autoscaler asks for the same topics again and again."""
+    return java_hash(topic)

@@ -22,6 +22,9 @@ MAX_TERMINATION_BYTES = 4096
 """Kubernetes keeps this much of a termination log."""
 MAX_MESSAGE = 1000
 MAX_EVENTS = 20
+MAX_PARTITION_LOADS = 16
+MAX_TOPIC = 249
+"""Kafka's limit for the name of a topic."""
 
 
 HEARTBEAT_SECONDS = 10
@@ -69,6 +72,39 @@ class Scale(NamedTuple):
     executors: int
 
 
+class PartitionLoad(NamedTuple):
+    """A partition in a :class:`Load`: records that wait, and records a second."""
+
+    topic: str
+    partition: int
+    lag: int
+    arrived_per_second: int
+    read_per_second: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What an attempt had to do, and did, in the last seconds by the driver's monotonic clock; for the autoscaler.
+
+    :param window_millis: the time that the rates are for.
+    :param busy_percent: share of that time in which subtasks worked, as their mean. A subtask that waits for records
+        does not work.
+    :param lag: records that wait, over all partitions.
+    :param arrived_per_second: records that producers have added, and ``read_per_second`` records of completed
+        checkpoints.
+    :param partitions: their number.
+    :param heaviest: the partitions with the most to do in the next minute, at most :data:`MAX_PARTITION_LOADS`.
+    """
+
+    window_millis: int
+    busy_percent: int
+    lag: int
+    arrived_per_second: int
+    read_per_second: int
+    partitions: int
+    heaviest: tuple[PartitionLoad, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
@@ -88,6 +124,7 @@ class Report:
     :param steps: a number that changes with each step of a start or an end, and with progress in a step. It is 0 where
         an image of a previous release does not have it.
     :param executors_refused: why Kubernetes refuses executors' pods at the moment; empty where it refuses none.
+    :param load: for the autoscaler; None before two looks at it, and of drivers of a previous release.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
     """
@@ -129,6 +166,7 @@ class Report:
     rescaling: int = 0
     steps: int = 0
     executors_refused: str = ""
+    load: Load | None = None
     engine: str = ""
     engine_message: str = ""
     durability: Durability = Durability.NOT_OBSERVED
@@ -196,6 +234,19 @@ def encode_termination(termination: Termination) -> str:
     return text
 
 
+def _load(body: Any) -> Load | None:
+    """None where it cannot be read. Nothing but the autoscaler needs it, which then changes nothing."""
+    try:
+        heaviest = tuple(
+            PartitionLoad(text_of(row[0])[:MAX_TOPIC], *map(whole_of, row[1:])) for row in body["heaviest"]
+        )[:MAX_PARTITION_LOADS]
+        numbers = {each.name: whole_of(body[each.name]) for each in fields(Load) if each.name != "heaviest"}
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None
+    read = Load(**numbers, heaviest=heaviest)
+    return replace(read, busy_percent=min(read.busy_percent, 100)) if read.window_millis else None
+
+
 _FIRST = frozenset(
     {
         "attempt", "updated_at", "checkpoint_id", "checkpoint_time", "checkpoint_duration_millis", "checkpoint_bytes",
@@ -214,6 +265,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "durability": lambda value: Durability.of(text_of(value)),
     "durability_message": lambda value: text_of(value)[: 4 * MAX_MESSAGE],
     "state": DriverState,
+    "load": _load,
     "int": whole_of,
     "bool": lambda value: value is True,
     "str": lambda value: text_of(value)[:MAX_MESSAGE],

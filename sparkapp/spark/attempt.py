@@ -53,6 +53,7 @@ from sparkapp.spark.launch.session import CoreSession, Spark
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.dropped_records import DroppedRecords
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
+from sparkapp.spark.reporting.load_meter import LOAD_SECONDS, SLOW_LOAD_SECONDS
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
 from sparkapp.spark.state.query_log import QueryLog, encode_engine, restored_engine
@@ -137,10 +138,19 @@ class Attempt:
         engine = self._made_engine()
         self.context.progress.client_totals = lambda: summed(engine.clients)
         self.context.progress.watermarks = lambda: engine.watermarks
+        self._measure_load(engine)
         if self.context.draining.is_set():
             return
         self._run_engine(engine)
         self._end(engine)
+
+    def _measure_load(self, engine: Engine) -> None:
+        chosen, _ = chosen_engine(self.job.spec)
+        quick = chosen is Chosen.CONTINUOUS and not self.job.spec.has_local_pace
+        self.context.progress.measure_load(
+            lambda: engine.busy_millis, window_seconds=LOAD_SECONDS if quick else SLOW_LOAD_SECONDS,
+            parallelism=self.job.spec.parallelism,
+        )  # fmt: skip
 
     def _made_engine(self) -> Engine:
         chosen, _ = chosen_engine(self.job.spec)

@@ -82,6 +82,11 @@ class KafkaSourceEnumerator:
         return self._positions.pending
 
     @property
+    def ends(self) -> Mapping[TopicPartition, int] | None:
+        """The partitions' ends at the last look, None before it; from any thread."""
+        return self._positions.ends
+
+    @property
     def seconds_since_look(self) -> float:
         """Seconds since the brokers were asked for the partitions' ends: a plan, or :meth:`look`. From any thread."""
         return self._positions.seconds_since_look

@@ -47,6 +47,11 @@ class Positions:
         return {each: max(0, end - max(offsets.get(each, end), ahead.get(each, 0))) for each, end in ends.items()}
 
     @property
+    def ends(self) -> Mapping[TopicPartition, int] | None:
+        """The last known ends; None before the first look."""
+        return self._ends
+
+    @property
     def seconds_since_look(self) -> float:
         """Seconds since the last :meth:`see`."""
         return self._clock() - self._looked_at

@@ -62,6 +62,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def busy_millis(self) -> int:
+        """Time in which subtasks have worked, in milliseconds, summed over them. From any thread."""
+        ...
+
+    @property
     def watermarks(self) -> WatermarkSnapshot | None:
         """Watermarks by partition, subtask and job; None without them. From any thread."""
         ...

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.model.errors import KafkaAccessError
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import HEARTBEAT_SECONDS
+from sparkapp.spark.reporting.load_meter import Look
 from sparkapp.spark.reporting.progress import Pending, Progress
 
 LOG = logging.getLogger(__name__)
@@ -24,6 +27,11 @@ class Source(Protocol):
     @property
     def pending(self) -> Pending | None:
         """Records of each partition not yet read at the last look; None before it."""
+        ...
+
+    @property
+    def ends(self) -> Mapping[TopicPartition, int] | None:
+        """The partitions' ends at the last look; None before it."""
         ...
 
     @property
@@ -66,6 +74,12 @@ class LagClock:
     def pending(self) -> Pending | None:
         """Records of each partition not yet read; None if unknown. From any thread."""
         return self._source.pending if self._source.seconds_since_look <= KNOWN_SECONDS else None
+
+    @property
+    def look(self) -> Look | None:
+        """The last look; None if the lag is unknown. From any thread."""
+        age, ends = self._source.seconds_since_look, self._source.ends
+        return Look(age, ends) if ends is not None and age <= KNOWN_SECONDS else None
 
     def tick(self) -> None:
         """Asks the brokers if the last answer is older than the interval; called by the thread."""

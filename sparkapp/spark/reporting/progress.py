@@ -16,6 +16,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
+from sparkapp.spark.reporting.load_meter import LoadMeter, Look
 from sparkapp.spark.state.query_log import watermark_millis
 
 Pending = Mapping[TopicPartition, int]
@@ -74,6 +75,8 @@ class Progress:
         self._settled = 0
         """Transactions of earlier attempts that recovery has committed."""
         self._pending: Callable[[], Pending | None] = lambda: None
+        self._look: Callable[[], Look | None] = lambda: None
+        self._load: LoadMeter | None = None
         self.watermarks: Callable[[], WatermarkSnapshot | None] = lambda: None
         """Watermarks by partition, subtask and job; from any thread."""
         self.client_totals: Callable[[], Mapping[str, int]] = dict
@@ -97,7 +100,23 @@ class Progress:
 
     def measured(self) -> None:
         """The lag clock asked the brokers, or could not for too long."""
-        self._update(lag_records=self.lag)
+        with self._lock:
+            self._update(lag_records=self.lag, **self._measured_load())
+
+    def measure_load(self, busy_millis: Callable[[], int], *, window_seconds: float, parallelism: int) -> None:
+        """The engine is made: reports have the attempt's load from now on.
+
+        :param busy_millis: of the engine. :param parallelism: before the attempt's first checkpoint.
+        """
+        self._load = LoadMeter(busy_millis, window_seconds=window_seconds, parallelism=parallelism, clock=self._clock)
+
+    def _measured_load(self) -> dict[str, Any]:
+        """The field of the report, where it has changed."""
+        if self._load is None:
+            return {}
+        snapshot = self._snapshot
+        load = self._load.measure(self._look(), snapshot.offsets, parallelism=snapshot.parallelism)
+        return {} if load is None else {"load": load}
 
     def recovered(self, recovery: Recovery) -> None:
         """The transactions of previous attempts are settled."""
@@ -116,12 +135,18 @@ class Progress:
                 transactions_aborted=counters.transactions_aborted,
             )  # fmt: skip
 
-    def started(self, document: CheckpointDocument, pending: Callable[[], Pending | None]) -> None:
+    def started(
+        self,
+        document: CheckpointDocument,
+        pending: Callable[[], Pending | None],
+        look: Callable[[], Look | None] = lambda: None,
+    ) -> None:
         """The attempt's first document is written.
 
         :param pending: source of :attr:`pending`, called from any thread.
+        :param look: the last look at the partitions' ends, likewise.
         """
-        self._pending = pending
+        self._pending, self._look = pending, look
         with self._lock:
             self._snapshot = replace(self._snapshot, offsets=document.offsets)
             self._begun = self._clock()
@@ -173,6 +198,7 @@ class Progress:
                 transactions_committed=document.counters.transactions_committed,
                 transactions_aborted=document.counters.transactions_aborted,
                 commits_succeeded=now.commits_succeeded, commits_failed=now.commits_failed,
+                **self._measured_load(),
             )  # fmt: skip
 
     def transactions(self, found: OpenNow | None) -> None:

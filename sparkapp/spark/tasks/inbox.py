@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -76,12 +77,14 @@ class CheckpointRead:
 
     :param interval: seconds between checkpoints.
     :ivar splits: as they were read, once :meth:`batches` is at its end.
+    :ivar waited: seconds for records that had not come. A full batch came from a backlog, and is no wait.
     """
 
     def __init__(
         self, work: Work, *, inbox: Inbox, consumer: BatchConsumer, columns: frozenset[str], interval: float
     ) -> None:
         self.splits = work.splits
+        self.waited = 0.0
         self._work = work
         self._inbox = inbox
         self._consumer = consumer
@@ -121,11 +124,14 @@ class CheckpointRead:
         is_over = False
         while not is_over:
             is_over = self._inbox.is_behind_barrier(self._work.order.checkpoint_id)
+            asked = time.monotonic()
             batch = consumer.next_batch(
                 wait_millis=0 if is_over else _WAIT_MILLIS,
                 linger_millis=0 if is_over else self._linger,
                 max_rows=BATCH_ROWS,
             )
+            if batch is None or batch.num_rows < BATCH_ROWS:
+                self.waited += time.monotonic() - asked
             if batch is not None:
                 yield batch
             is_over |= all(at >= limits[partition] for partition, at in consumer.followed.items())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sparkapp.dataplane.statistics import BUSY_MILLIS, TOTALS
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.source.watermarks.subtask_watermark import TIME_COLUMNS, ReachedWatermarks, SubtaskWatermark
@@ -106,6 +108,7 @@ def _complete(
     from sparkapp.spark.tasks.worker_clients import consumer_for
 
     transform.open()
+    began = time.monotonic()
     order = work.order if is_own else replace(work.order, reusable=None)
     skipped = decoder.skipped
     watermark = _watermark_of(job, work)
@@ -120,6 +123,7 @@ def _complete(
             job, order, results, index=order.subtask, ranges=lambda: read.ranges,
             awaits_barrier=lambda: read.awaits_barrier,
         )  # fmt: skip
+    TOTALS.add({BUSY_MILLIS: max(0, round((time.monotonic() - began - read.waited) * 1000))})
     result = replace(
         result, skipped=result.skipped + decoder.skipped - skipped, clients=client_totals.own(), stops=read.stops
     )

@@ -173,7 +173,7 @@ class Wiring:
         starts = [f"{partition} at {offset}" for partition, offset in sorted(enumerator.offsets.items())]
         LOG.info("reading %d partitions: %s", len(starts), ", ".join(starts[:_PARTITIONS_SHOWN]))
         lag = LagClock(enumerator, self._context.progress)
-        self._context.progress.started(document, lambda: lag.pending)
+        self._context.progress.started(document, lambda: lag.pending, lambda: lag.look)
         lag.start()
         self._context.stack.callback(lag.close)
 

@@ -10,6 +10,7 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
+from sparkapp.dataplane.statistics import BUSY_MILLIS
 from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
 from sparkapp.model.report import Scale
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS, Fence, LostProducers
@@ -26,6 +27,7 @@ from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.session import control_host
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
+from sparkapp.spark.tasks.client_totals import summed
 from sparkapp.spark.tasks.flush import require_delivered
 
 _PAUSE = 0.1
@@ -109,6 +111,11 @@ class ContinuousEngine:
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
         return self._pace.clients
+
+    @property
+    def busy_millis(self) -> int:
+        """See :attr:`sparkapp.spark.engine.interface.Engine.busy_millis`; without the waits for records and orders."""
+        return summed(self.clients)[BUSY_MILLIS]
 
     @property
     def watermarks(self) -> WatermarkSnapshot | None:

@@ -35,6 +35,7 @@ class CheckpointRunner:
     """The function of Spark's ``foreachBatch``; Spark's stream thread calls :meth:`run_batch` over Py4J.
 
     :ivar late_rows: rows of this attempt that the transform dropped as later than the watermark.
+    :ivar busy_seconds: of this attempt's completed checkpoints.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class CheckpointRunner:
         self._shown: set[str] = set()
         """Topics of which a record that does not parse is among the counts."""
         self.late_rows = 0
+        self.busy_seconds = 0.0
 
     @property
     def keeps_state(self) -> bool:
@@ -125,8 +127,10 @@ class CheckpointRunner:
         self._parts.enumerator.complete(splits, stops)
         self._planner.complete()
         self._stream.complete(checkpoint_id)
+        seconds = time.monotonic() - started
+        self.busy_seconds += seconds
         if completed is not None:
-            self._parts.completed(completed, time.monotonic() - started)
+            self._parts.completed(completed, seconds)
 
     def _note_records(self) -> int:
         """Adds the batch's counts of records to the totals of the workers; returns how many were skipped."""

@@ -82,6 +82,11 @@ class MicroBatchEngine:
         return self._runner.late_rows
 
     @property
+    def busy_millis(self) -> int:
+        """See :attr:`sparkapp.spark.engine.interface.Engine.busy_millis`: all subtasks work while a checkpoint runs."""
+        return round(self._runner.busy_seconds * 1000) * self._parts.job.spec.parallelism
+
+    @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
         return self._write_stage.clients

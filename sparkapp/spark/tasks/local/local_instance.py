@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
+from sparkapp.dataplane.statistics import BUSY_MILLIS, TOTALS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -29,6 +30,8 @@ _COMMIT_SHARE = 1 / 30
 """Part of the time that commits may take while there is a backlog, whose records are late in any case."""
 _BACKLOG_SECONDS = 5.0
 """Longest transaction of a backlog, however slow a commit is."""
+_BUSY_SECONDS = 0.1
+"""Work that is counted together: a turn may take microseconds."""
 _TIMEOUT_SHARE = 0.1
 """The same as a part of the transaction's time-out."""
 
@@ -72,6 +75,7 @@ class LocalInstance:
         self._due = self._committed_at = self._renewed_at = time.monotonic()
         self._backlog_due = self._due
         self._is_behind = False
+        self._busy_seconds = 0.0
         self._transform.open()
         self._consumer = worker_clients.consumer_for(job)
         self._writer = LocalKafkaWriter(
@@ -131,17 +135,27 @@ class LocalInstance:
         :raises GivenUp: the consumer was interrupted.
         :raises KafkaSparkJobError: and errors of the user's function. The instance must be aborted.
         """
+        began, waited = time.monotonic(), 0.0
         if self.reads:
-            left = self._interval if self._is_behind else max(0.0, self._due - time.monotonic())
+            left = self._interval if self._is_behind else max(0.0, self._due - began)
             batch = self._consumer.next_batch(
                 wait_millis=int((WAIT_SECONDS if self._writer.is_empty else left) * 1000),
                 linger_millis=int(left * 1000),
                 max_rows=_MAX_ROWS,
             )
+            if batch is None or batch.num_rows < _MAX_ROWS:
+                waited = time.monotonic() - began
             if batch is not None:
                 self._write(batch)
             self._is_behind = self._consumer.behind > _MAX_ROWS
         self._commit_if_due()
+        self._count_busy(time.monotonic() - began - waited)
+
+    def _count_busy(self, seconds: float) -> None:
+        self._busy_seconds += seconds
+        if self._busy_seconds >= _BUSY_SECONDS:
+            TOTALS.add({BUSY_MILLIS: round(self._busy_seconds * 1000)})
+            self._busy_seconds = 0.0
 
     def commit_rest(self) -> None:
         """Commits what was read so far; called before an orderly end."""

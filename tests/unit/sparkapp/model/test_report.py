@@ -12,10 +12,14 @@ from sparkapp.model.event_reason import Durability
 from sparkapp.model.report import (
     MAX_EVENTS,
     MAX_MESSAGE,
+    MAX_PARTITION_LOADS,
     MAX_REPORT_BYTES,
     MAX_TERMINATION_BYTES,
+    MAX_TOPIC,
     AttemptOutcome,
     DriverState,
+    Load,
+    PartitionLoad,
     Report,
     ReportEvent,
     Termination,
@@ -26,13 +30,21 @@ from sparkapp.model.report import (
     termination_of,
 )
 
+LOAD = Load(
+    window_millis=3000, busy_percent=64, lag=9, arrived_per_second=500, read_per_second=490, partitions=8,
+    heaviest=(PartitionLoad("in", 3, 9, 400, 390), PartitionLoad("in", 0, 0, 100, 100)),
+)  # fmt: skip
 REPORT = Report(
     job_uid="uid", attempt=2, state=DriverState.RUNNING, updated_at="2026-11-21T08:00:00Z", checkpoint_id=7,
     engine="Continuous", engine_message="set by spec.engine",
     durability=Durability.NOT_REPLICATED, durability_message="topic out has one copy",
-    lag_records=9, records_in=100, records_out=99, commits_succeeded=6, commits_failed=1,
+    load=LOAD, lag_records=9, records_in=100, records_out=99, commits_succeeded=6, commits_failed=1,
     events=(ReportEvent(sequence=1, type="Warning", reason="TransactionsLost", message="two", time="t"),),
 )  # fmt: skip
+
+
+def encoded(load):
+    return json.loads(encode_report(replace(REPORT, load=load)))["load"]
 
 
 def changed(**fields):
@@ -105,6 +117,36 @@ def test_another_jobs_report_is_none():
 )  # fmt: skip
 def test_a_field_of_the_wrong_kind_is_no_report(name, value):
     assert decode_report(changed(**{name: value}), job_uid="uid") is None
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        None, 7, [], "busy", {}, {**encoded(LOAD), "lag": -1}, {**encoded(LOAD), "lag": 1.5},
+        {**encoded(LOAD), "lag": float("inf")}, {**encoded(LOAD), "busy_percent": "64"},
+        {**encoded(LOAD), "window_millis": 0}, {**encoded(LOAD), "partitions": 1 << 63},
+        {**encoded(LOAD), "heaviest": 7}, {**encoded(LOAD), "heaviest": [[]]},
+        {**encoded(LOAD), "heaviest": [["in", 0]]}, {**encoded(LOAD), "heaviest": [[7, 0, 0, 0, 0]]},
+        {**encoded(LOAD), "heaviest": [["in", 0, 0, 0, 0, 0]]}, {**encoded(LOAD), "heaviest": [["in", -1, 0, 0, 0]]},
+        {**encoded(LOAD), "heaviest": {"in": 0}},
+    ],
+)  # fmt: skip
+def test_a_load_that_cannot_be_read_is_unknown_and_the_report_stands(load):
+    assert decode_report(changed(load=load), job_uid="uid") == replace(REPORT, load=None)
+
+
+def test_a_load_is_bounded():
+    rows = [["in" * 200, number, 1, 1, 1] for number in range(2 * MAX_PARTITION_LOADS)]
+    found = decode_report(changed(load={**encoded(LOAD), "busy_percent": 9999, "heaviest": rows}), job_uid="uid")
+    assert found.load.busy_percent == 100
+    assert len(found.load.heaviest) == MAX_PARTITION_LOADS
+    assert {len(each.topic) for each in found.load.heaviest} == {MAX_TOPIC}
+
+
+def test_a_report_with_the_longest_topics_can_be_read():
+    rows = tuple(PartitionLoad("ä" * MAX_TOPIC, number, *[(1 << 63) - 1] * 3) for number in range(MAX_PARTITION_LOADS))
+    full = replace(REPORT, load=replace(LOAD, heaviest=rows))
+    assert decode_report(encode_report(full), job_uid="uid") == full
 
 
 TIMES = ("checkpoint_time", "oldest_transaction_time")

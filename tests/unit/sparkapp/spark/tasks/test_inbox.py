@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.dataplane.settings import BATCH_ROWS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.tasks import inbox as inbox_module
 from sparkapp.spark.tasks.control_channel import encode_barrier, encode_stop
 from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
 from sparkapp.spark.tasks.work import Work, encode_work
@@ -176,3 +178,31 @@ def test_an_open_checkpoint_ends_with_the_connection(channel: Channel) -> None:
     assert consumer.asked.wait(PATIENCE), "the wait of the read was ended"
     with pytest.raises(SubtaskDisconnected):
         inbox.next_work()
+
+
+class Clock:
+    """Seconds that pass while the consumer is asked for a batch."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_only_a_batch_that_is_not_full_was_waited_for(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    sizes = iter([BATCH_ROWS, BATCH_ROWS - 1, 0])
+
+    class Slow(Consumer):
+        def next_batch(self, *, wait_millis: int, linger_millis: int, max_rows: int) -> pa.RecordBatch | None:
+            clock.now += 1.0
+            rows = next(sizes)
+            if not rows:
+                self.followed = dict(self.stops)
+            return pa.record_batch({"offset": [0] * rows}) if rows else None
+
+    monkeypatch.setattr(inbox_module, "time", clock)
+    found, offsets = read(OPEN, inbox_of(channel), Slow(a=10, b=5))
+    assert len(offsets) == 2 * BATCH_ROWS - 1
+    assert found.waited == 2.0
