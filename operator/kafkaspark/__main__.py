@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafkaspark import plan, topic, validate
-from kafkaspark.cluster import restore, snapshot, state
+from kafkaspark.cluster import in_cluster, restore, snapshot, state
 from kafkaspark.dev import command as dev
 from kafkaspark.look import logs, status, ui
-from kafkaspark.scaffold import init
+from kafkaspark.scaffold import completion, init, package
 from sparkapp.__main__ import main as sparkapp
 
 EXAMPLES = """\
@@ -31,7 +31,9 @@ examples:
 """
 _LOCAL = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "confluent_kafka", "kafka", "kubernetes", "urllib3"})
 """Packages of the extra ``local``, which a light installation lacks."""
-_MODULES = (init, dev, validate, plan, status, logs, ui, snapshot, restore, state, topic)
+_MODULES = (
+    init, dev, validate, plan, package, status, logs, ui, snapshot, restore, state, topic, completion, in_cluster,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

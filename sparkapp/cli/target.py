@@ -14,6 +14,7 @@ from sparkapp.cli.job_secrets import job_security
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CommandRefused
+from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.spec import JobSpec
 
 DEFAULT_POOL_SIZE = 5
@@ -53,6 +54,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     job = parser.add_argument_group("job", "the job that owns the transactions, and its checkpoint")
     add_cluster_options(job)
     job.add_argument("--job", metavar="NAME", help="name of the KafkaSparkJob, with its cluster, prefix and checkpoint")
+    job.add_argument(
+        "--resource", type=Path, metavar="FILE", help="in a pod with the job's Secrets: the KafkaSparkJob as JSON"
+    )
     job.add_argument("--state", type=Path, metavar="FILE", help="file with the checkpoint document")
     job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
     job.add_argument(
@@ -86,14 +90,14 @@ def target_of(options: argparse.Namespace) -> Target:
         config = read_properties(options.config, allow_insecure=options.allow_insecure)
     document, known, pool_size, state, spec = None, [], options.pool_size, "", None
     find_namespace(options)
-    if options.job is not None:
+    if options.job is not None or options.resource is not None:
         spec, uid, state = _resource(options)
         # The user's file replaces all of the job's credentials.
         config = {**(_cluster(spec, options) if not config else {}), **config}
         config.setdefault("bootstrap.servers", spec.kafka.bootstrap_servers)
         known.append(spec.sink.transactional_id_prefix)
         pool_size = pool_size or spec.sink.producers_pool_size
-        if options.state is None:
+        if options.state is None and options.resource is None:
             document = _document_of_job(options, uid)
     if options.state is not None:
         document = document_of_file(options.state)
@@ -148,10 +152,15 @@ def _document_of_job(options: argparse.Namespace, uid: str) -> CheckpointDocumen
 
 
 def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
-    from sparkapp.checkpoint.kubernetes.job_resource import read_resource
     from sparkapp.model.job.spec_from_resource import spec_from_resource
 
-    body = read_resource(options.namespace, options.job, options.context)
+    if options.resource is None:
+        from sparkapp.checkpoint.kubernetes.job_resource import read_resource
+
+        body = read_resource(options.namespace, options.job, options.context)
+    else:
+        body = json.loads(read_text(options.resource))
+        options.namespace, options.job = body["metadata"]["namespace"], body["metadata"]["name"]
     spec = spec_from_resource(body["spec"], namespace=options.namespace, name=options.job)
     return spec, str(body["metadata"]["uid"]), str((body.get("status") or {}).get("state", ""))
 
@@ -159,5 +168,8 @@ def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
 def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
     from sparkapp.model.job.client.config import cluster_config
 
-    security = job_security(spec.kafka, options.namespace, options.context)
+    if options.resource is None:
+        security = job_security(spec.kafka, options.namespace, options.context)
+    else:
+        security = read_security(spec.kafka)
     return cluster_config(spec.kafka, security=security, client_id=CLIENT_ID)

@@ -259,6 +259,30 @@ def test_a_jobs_resource_gives_cluster_prefix_and_checkpoint(harness, topic_scop
     assert (status, "says nothing about another" in message) == (1, True)
 
 
+def test_a_pod_has_the_resource_and_the_document_as_files(harness, topic_scope, tmp_path, txn):
+    """As ``--in-cluster`` of ``kafkaspark`` gives them."""
+    path, final, lingering = checkpointed(harness, topic_scope, tmp_path)
+    resource = {
+        "metadata": {"uid": "uid", "name": "orders", "namespace": "shop"},
+        "status": {"state": "Running"},
+        "spec": {
+            "kafka": {"bootstrapServers": topic_scope.bootstrap}, "source": {"topics": ["in"]},
+            "sink": {"topic": topic_scope.topic, "transactionalIdPrefix": topic_scope.prefix},
+        },
+    }  # fmt: skip
+    file = tmp_path / "resource.json"
+    file.write_text(json.dumps(resource))
+    named = ["--resource", file, "--state", path]
+    rows = json.loads(txn("list", *named, "--output", "json")[1])
+    assert [row["transactionalId"] for row in rows] == [final, lingering]
+    status, _, message = txn("abort", lingering, *named, "--yes")
+    assert (status, "kubectl patch ksj orders -n shop" in message) == (1, True)
+    resource["status"] = {"state": "Suspended"}
+    file.write_text(json.dumps(resource))
+    assert txn("abort", lingering, *named, "--yes")[0] == 0
+    assert topic_scope.open_transactions() == [final]
+
+
 def test_what_kubernetes_refuses_is_said(monkeypatch, txn):
     def refuse(**_: object) -> None:
         raise ApiException(status=403, reason="Forbidden")

@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from kafkaspark.__main__ import main
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.resources.config_maps import state_config_map
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.partition import TopicPartition
-from tests.support.kubernetes.api_client import ApiClient
+from tests.support.kubernetes.api_client import ApiClient, ApiError
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import Running
 
@@ -60,3 +63,23 @@ def test_a_job_that_does_not_exist_gets_no_snapshot(namespace: str, capsys: pyte
     captured = capsys.readouterr()
     assert '"nobody" not found' in captured.err
     assert "Fix: list the jobs" in captured.err
+
+
+@pytest.mark.usefixtures("core")
+def test_a_command_in_the_cluster_fits_the_restricted_standard(
+    api: ApiClient, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = LiveJob(api, namespace)
+    secrets = {"tls": {"trustedCertificates": [{"secretName": "ca", "pattern": "*.crt"}]}}
+    uid = job.create(kafka={**secrets})["metadata"]["uid"]
+    api.call("POST", job.config_maps_path, state_config_map(JobIdentity(namespace, job.name, uid)))
+    command = ["txn", "list", "--job", job.name, "--namespace", namespace, "--in-cluster", "print"]
+    assert main(command) == 0
+    files, made = yaml.safe_load_all(capsys.readouterr().out)
+    api.call("POST", f"{job.config_maps_path}?fieldValidation=Strict", files)
+    api.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs?fieldValidation=Strict", made)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "command"}, "spec": made["spec"]["template"]["spec"]}
+    api.call("POST", f"{job.pods_path}?fieldValidation=Strict", pod)
+    pod["spec"]["containers"][0].pop("securityContext")
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        api.call("POST", job.pods_path, {**pod, "metadata": {"name": "another"}})

@@ -1,0 +1,123 @@
+"""The manifest of a Job that runs a command where the brokers are: pure."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkapp.model import names
+from sparkapp.model.job.access.mounts import SecretFolder
+
+FILES = "/etc/kafkaspark/command"
+"""Folder of the files of the command."""
+_KEPT_SECONDS = 600
+_CREDENTIALS_MODE = 0o444
+_TMP = "/tmp"  # noqa: S108 - an emptyDir of the pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCommand:
+    """A command with all that its pod needs.
+
+    :param name: of the Job and of its ConfigMap.
+    :param arguments: of ``kafkaspark``.
+    :param files: of :data:`FILES`, by name.
+    :param secrets: folders below :data:`names.CREDENTIALS_DIRECTORY`.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    arguments: Sequence[str]
+    files: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[SecretFolder] = ()
+    pull_secrets: Sequence[str] = ()
+
+    def job(self) -> dict[str, Any]:
+        """The Job. Its pod fits the restricted Pod Security Standard, and has no rights in the API."""
+        mounts = [{"name": "tmp", "mountPath": _TMP}]
+        volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+        if self.files:
+            volumes.append({"name": "files", "configMap": {"name": self.name}})
+            mounts.append({"name": "files", "mountPath": FILES})
+        for folder in self.secrets:
+            secret: dict[str, Any] = {"secretName": folder.secret_name, "defaultMode": _CREDENTIALS_MODE}
+            if folder.items:
+                secret["items"] = [{"key": key, "path": path} for key, path in folder.items]
+            volumes.append({"name": f"kafka-{folder.folder}", "secret": secret})
+            mounts.append(
+                {"name": f"kafka-{folder.folder}", "mountPath": f"{names.CREDENTIALS_DIRECTORY}/{folder.folder}"}
+            )
+        container = {
+            "name": "kafkaspark", "image": self.image, "args": ["python3", "-m", "kafkaspark", *self.arguments],
+            "volumeMounts": [{**mount, "readOnly": mount["name"] != "tmp"} for mount in mounts],
+            "resources": {
+                "requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
+                "limits": {"memory": "512Mi", "ephemeral-storage": "256Mi"},
+            },
+            "securityContext": {
+                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }  # fmt: skip
+        pod = {
+            "restartPolicy": "Never", "automountServiceAccountToken": False, "enableServiceLinks": False,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [container], "volumes": volumes,
+            **({"imagePullSecrets": [{"name": each} for each in self.pull_secrets]} if self.pull_secrets else {}),
+        }  # fmt: skip
+        labels = {"app.kubernetes.io/name": "kafkaspark-command"}
+        return {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": self._metadata(),
+            "spec": {
+                "backoffLimit": 0, "ttlSecondsAfterFinished": _KEPT_SECONDS,
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        }  # fmt: skip
+
+    def config_map(self, owner_uid: str = "") -> dict[str, Any]:
+        """The ConfigMap of the files.
+
+        :param owner_uid: of the Job, which takes the ConfigMap with it; empty before the Job exists.
+        """
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": owner_uid}
+        owners = {"ownerReferences": [owner]} if owner_uid else {}
+        return {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {**self._metadata(), **owners},
+            "data": dict(self.files),
+        }  # fmt: skip
+
+    def manifests(self) -> list[dict[str, Any]]:
+        """What ``kubectl apply`` takes."""
+        return [*([self.config_map()] if self.files else []), self.job()]
+
+    def _metadata(self) -> dict[str, Any]:
+        return {"name": self.name, "namespace": self.namespace}
+
+
+def arguments_of(parser: argparse.ArgumentParser, options: argparse.Namespace, without: frozenset[str]) -> list[str]:
+    """The command line that gives these options; those with their defaults are left out.
+
+    :param without: names of options to leave out, as ``options`` has them.
+    """
+    named: list[str] = []
+    positional: list[str] = []
+    for action in parser._actions:
+        value = getattr(options, action.dest, action.default)
+        if action.dest in without or value == action.default or action.dest == argparse.SUPPRESS:
+            continue
+        if not action.option_strings:
+            positional += _texts(value)
+        elif action.nargs == 0:
+            named.append(action.option_strings[0])
+        else:
+            named.append(action.option_strings[0])
+            named += _texts(value)
+    # An option with several values would take the positional arguments, too.
+    return [*positional, *named]
+
+
+def _texts(value: object) -> Iterator[str]:
+    yield from map(str, value) if isinstance(value, list) else (str(value),)
