@@ -6,9 +6,9 @@ any machine and in any order, has the same assignment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sparkapp.model.errors.arguments import check_text, check_whole
 from sparkapp.model.errors.listed import listed
@@ -22,6 +22,19 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def _offset_rows(numbers: Mapping[TopicPartition, int] | None) -> list[tuple[str, int, int]] | None:
+    return None if numbers is None else [(*partition, number) for partition, number in numbers.items()]
+
+
+def _offsets_of(rows: Sequence[tuple[str, int, int]] | None, _: str) -> dict[TopicPartition, int] | None:
+    return None if rows is None else {TopicPartition(topic, number): value for topic, number, value in rows}
+
+
+PARTITION_ROWS: Mapping[str, Any] = {"read": _offsets_of, "write": _offset_rows}
+"""How fields of frames hold a number for each partition, an offset or a watermark, for
+:func:`sparkapp.model.encoding.json_parts.stored`; None where there are none."""
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:

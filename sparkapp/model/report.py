@@ -6,13 +6,13 @@ Both are advisory and untrusted: the operator shows them, decides restarts by th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sparkapp.model import commands, errors
-from sparkapp.model.encoding.untrusted import text_of, time_of, whole_of
+from sparkapp.model.encoding.json_parts import Style, decode_part, encode_part, of_type, stored, whole
+from sparkapp.model.encoding.untrusted import text_of, time_of
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.spec import Engine, Job
@@ -53,16 +53,65 @@ class AttemptOutcome(StrEnum):
     FAILED = "Failed"
 
 
+_RENAMED = {
+    "OperatorStateMissing": errors.QueryStateMissing.reason,
+    "OperatorStateIncompatible": errors.QueryStateIncompatible.reason,
+}
+"""Reasons of drivers of the previous release, and their present names."""
+
+
+SETTLED = "Settled"
+"""The reason of an attempt that was started to settle the transactions of a deleted job."""
+CREDENTIALS_CHANGED = "CredentialsChanged"
+"""The reason of an attempt that drained by itself so that the next attempt uses the new content of its Secrets."""
+_ENDINGS = frozenset({kind.reason for kind in errors.kinds_of()} | set(AttemptOutcome) | {SETTLED, CREDENTIALS_CHANGED})
+DRIVER_FAILED = "DriverFailed"
+"""The reason of a driver that ended by no error of ours; in place of reasons that this release does not have, too."""
+
+
+def _termination_reason(value: object, _: str) -> str:
+    text = text_of(value)
+    reason = _RENAMED.get(text, text)
+    return reason if reason in _ENDINGS else DRIVER_FAILED
+
+
+def _text(most: int) -> Any:
+    """Reads a text and keeps its first characters."""
+    return lambda value, _: text_of(value)[:most]
+
+
+_SAID = Style(low=0, is_complete=True, takes_unknown=True, text=_text(MAX_MESSAGE))
+"""Of report and termination message. An operator of any release reads every field that it knows."""
+
+
+def _time(**keywords: Any) -> Any:
+    return stored(default="", read=lambda value, _: time_of(value), **keywords)
+
+
+def _total() -> Any:
+    """A number that drivers of every release report: a report without it is none."""
+    return stored(default=0, is_needed=True)
+
+
+def _engine(value: object, _: str) -> str:
+    text = text_of(value)
+    return Engine(text).value if text else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportEvent:
     """Something worth a Kubernetes event; ``sequence`` grows by one, so that each is published once."""
 
     sequence: int
-    type: str
+    type: str = stored(read=lambda value, _: "Warning" if value == "Warning" else "Normal")
     """Normal or Warning."""
-    reason: DriverEvent
+    reason: DriverEvent = stored(read=lambda value, _: DriverEvent.of(text_of(value)))
     message: str
-    time: str
+    time: str = stored(read=_text(40))
+
+
+def _events(body: object, path: str) -> tuple[ReportEvent, ...]:
+    return tuple(decode_part(ReportEvent, item, path, _SAID) for item in of_type(list, body, path)[-MAX_EVENTS:])
 
 
 class Scale(NamedTuple):
@@ -102,7 +151,17 @@ class Load:
     arrived_per_second: int
     read_per_second: int
     partitions: int
-    heaviest: tuple[PartitionLoad, ...] = ()
+    heaviest: tuple[PartitionLoad, ...] = stored(default=(), is_needed=True)
+
+
+def _load(body: object, path: str) -> Load | None:
+    """None where it cannot be read. Nothing but the autoscaler needs it, which then changes nothing."""
+    try:
+        read = decode_part(Load, body, path, _SAID)
+    except (TypeError, ValueError):
+        return None
+    heaviest = tuple(each._replace(topic=each.topic[:MAX_TOPIC]) for each in read.heaviest[:MAX_PARTITION_LOADS])
+    return replace(read, busy_percent=min(read.busy_percent, 100), heaviest=heaviest) if read.window_millis else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,29 +191,29 @@ class Report:
     job_uid: str
     attempt: int
     state: DriverState
-    updated_at: str
+    updated_at: str = stored(read=_text(40))
     totals_known: bool = False
-    checkpoint_id: int = 0
-    checkpoint_time: str = ""
-    checkpoint_duration_millis: int = 0
-    checkpoint_bytes: int = 0
-    partitions: int = 0
-    lag_records: int | None = None
-    records_in: int = 0
-    records_out: int = 0
+    checkpoint_id: int = _total()
+    checkpoint_time: str = _time(is_needed=True)
+    checkpoint_duration_millis: int = _total()
+    checkpoint_bytes: int = _total()
+    partitions: int = _total()
+    lag_records: int | None = stored(default=None, is_needed=True, read=whole)
+    records_in: int = _total()
+    records_out: int = _total()
     records_skipped: int = 0
     records_dead_lettered: int = 0
     records_judged: bool = False
     records_dropped: str = ""
-    records_per_second: int = 0
+    records_per_second: int = _total()
     records_in_per_second: int = 0
-    transactions_committed: int = 0
-    transactions_aborted: int = 0
-    transactions_open: int = 0
+    transactions_committed: int = _total()
+    transactions_aborted: int = _total()
+    transactions_open: int = _total()
     transactions_hanging: int = 0
     transactions_known: bool = False
     """Whether the coordinators have told what is open; without it, ``transactions_open`` says nothing."""
-    oldest_transaction_time: str = ""
+    oldest_transaction_time: str = _time()
     """When the oldest open transaction began, by its broker; empty where none is open."""
     commits_succeeded: int = 0
     """Commits of the group's offsets by this attempt, within transactions or after checkpoints (Flink's name)."""
@@ -166,13 +225,15 @@ class Report:
     rescaling: int = 0
     steps: int = 0
     executors_refused: str = ""
-    load: Load | None = None
-    engine: str = ""
+    load: Load | None = stored(default=None, read=_load)
+    engine: str = stored(default="", read=_engine)
     engine_message: str = ""
-    durability: Durability = Durability.NOT_OBSERVED
-    durability_message: str = ""
+    durability: Durability = stored(
+        default=Durability.NOT_OBSERVED, read=lambda value, _: Durability.of(text_of(value))
+    )
+    durability_message: str = stored(default="", read=_text(4 * MAX_MESSAGE))
     """Cause and remedy; empty for REPLICATED."""
-    events: tuple[ReportEvent, ...] = ()
+    events: tuple[ReportEvent, ...] = stored(default=(), is_needed=True, read=_events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +244,12 @@ class Termination:
     """
 
     outcome: AttemptOutcome
-    reason: str
+    reason: str = stored(read=_termination_reason)
     message: str
-    remedy: str = ""
-    fatal: bool = False
-    checkpoint_id: int = 0
-    log: str = ""
+    remedy: str = stored(default="", is_needed=True)
+    fatal: bool = stored(default=False, is_needed=True, read=lambda value, _: value is True)
+    checkpoint_id: int = _total()
+    log: str = stored(default="", read=lambda value, _: text_of(value))
 
 
 def termination_of(error: BaseException, *, job: Job | None = None, checkpoint_id: int = 0) -> Termination:
@@ -215,7 +276,7 @@ def termination_of(error: BaseException, *, job: Job | None = None, checkpoint_i
 def encode_report(report: Report) -> str:
     # An operator of a previous release reads a number in any case.
     lag = {"lag_records": report.lag_records or 0, "lag_known": report.lag_records is not None}
-    return json.dumps(asdict(report) | lag, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(encode_part(report, _SAID) | lag, separators=(",", ":"), ensure_ascii=False)
 
 
 def encode_termination(termination: Termination) -> str:
@@ -223,7 +284,10 @@ def encode_termination(termination: Termination) -> str:
 
     A log loses its beginning; without one, message and remedy lose their ends.
     """
-    while len((text := text_of(json.dumps(asdict(termination), ensure_ascii=False))).encode()) > MAX_TERMINATION_BYTES:
+    while (
+        len((text := text_of(json.dumps(encode_part(termination, _SAID), ensure_ascii=False))).encode())
+        > MAX_TERMINATION_BYTES
+    ):
         if termination.log:
             termination = replace(
                 termination, log=termination.log[-MAX_TERMINATION_BYTES:][len(termination.log) // 20 + 1 :]
@@ -234,115 +298,26 @@ def encode_termination(termination: Termination) -> str:
     return text
 
 
-def _load(body: Any) -> Load | None:
-    """None where it cannot be read. Nothing but the autoscaler needs it, which then changes nothing."""
-    try:
-        heaviest = tuple(
-            PartitionLoad(text_of(row[0])[:MAX_TOPIC], *map(whole_of, row[1:])) for row in body["heaviest"]
-        )[:MAX_PARTITION_LOADS]
-        numbers = {each.name: whole_of(body[each.name]) for each in fields(Load) if each.name != "heaviest"}
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        return None
-    read = Load(**numbers, heaviest=heaviest)
-    return replace(read, busy_percent=min(read.busy_percent, 100)) if read.window_millis else None
-
-
-_FIRST = frozenset(
-    {
-        "attempt", "updated_at", "checkpoint_id", "checkpoint_time", "checkpoint_duration_millis", "checkpoint_bytes",
-        "partitions", "records_in", "records_out", "records_per_second", "transactions_committed",
-        "transactions_aborted", "transactions_open",
-    }
-)  # fmt: skip
-"""Fields that drivers of every release report. A report without one of them is none; of other fields the default holds.
-"""
-_APART = frozenset({"events", "lag_records"})
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "updated_at": lambda value: text_of(value)[:40],
-    "checkpoint_time": time_of,
-    "oldest_transaction_time": time_of,
-    "engine": lambda value: Engine(engine).value if (engine := text_of(value)) else "",
-    "durability": lambda value: Durability.of(text_of(value)),
-    "durability_message": lambda value: text_of(value)[: 4 * MAX_MESSAGE],
-    "state": DriverState,
-    "load": _load,
-    "int": whole_of,
-    "bool": lambda value: value is True,
-    "str": lambda value: text_of(value)[:MAX_MESSAGE],
-}
-"""How a value is read: by the name of its field, or else by its type."""
-
-
 def decode_report(text: str, *, job_uid: str) -> Report | None:
     """The report, or None where there is none of this job that can be read."""
     body = _object(text, MAX_REPORT_BYTES)
     if body is None or body.get("job_uid") != job_uid:
         return None
+    # Drivers of previous releases do not say it. Their totals are 0 until they run.
+    body.setdefault("totals_known", body.get("state") == DriverState.RUNNING)
     try:
-        values = {
-            declared.name: _READ[declared.name if declared.name in _READ else str(declared.type)](body[declared.name])
-            for declared in fields(Report)
-            if declared.name not in _APART and (declared.name in body or declared.name in _FIRST)
-        }
-        # Drivers of previous releases do not say it. Their totals are 0 until they run.
-        values.setdefault("totals_known", values["state"] is DriverState.RUNNING)
-        lag = whole_of(body["lag_records"])
-        return Report(
-            **values,
-            events=tuple(map(_event, body["events"][-MAX_EVENTS:])),
-            lag_records=lag if body.get("lag_known") is not False else None,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
+        report = decode_part(Report, body, "", _SAID)
+    except (TypeError, ValueError):
         return None
-
-
-def _event(item: Any) -> ReportEvent:
-    return ReportEvent(
-        sequence=whole_of(item["sequence"]),
-        type="Warning" if item["type"] == "Warning" else "Normal",
-        reason=DriverEvent.of(text_of(item["reason"])),
-        message=text_of(item["message"])[:MAX_MESSAGE],
-        time=text_of(item["time"])[:40],
-    )
-
-
-_RENAMED = {
-    "OperatorStateMissing": errors.QueryStateMissing.reason,
-    "OperatorStateIncompatible": errors.QueryStateIncompatible.reason,
-}
-"""Reasons of drivers of the previous release, and their present names."""
-
-
-SETTLED = "Settled"
-"""The reason of an attempt that was started to settle the transactions of a deleted job."""
-CREDENTIALS_CHANGED = "CredentialsChanged"
-"""The reason of an attempt that drained by itself so that the next attempt uses the new content of its Secrets."""
-_ENDINGS = frozenset({kind.reason for kind in errors.kinds_of()} | set(AttemptOutcome) | {SETTLED, CREDENTIALS_CHANGED})
-DRIVER_FAILED = "DriverFailed"
-"""The reason of a driver that ended by no error of ours; in place of reasons that this release does not have, too."""
-
-
-def _termination_reason(text: str) -> str:
-    reason = _RENAMED.get(text, text)
-    return reason if reason in _ENDINGS else DRIVER_FAILED
+    return report if body.get("lag_known") is not False else replace(report, lag_records=None)
 
 
 def decode_termination(text: str) -> Termination | None:
     """The termination message, or None where the container left none (killed, evicted, out of memory)."""
     body = _object(text, MAX_TERMINATION_BYTES)
-    if body is None:
-        return None
     try:
-        return Termination(
-            outcome=AttemptOutcome(body["outcome"]),
-            reason=_termination_reason(text_of(body["reason"])),
-            message=text_of(body["message"])[:MAX_MESSAGE],
-            remedy=text_of(body["remedy"])[:MAX_MESSAGE],
-            fatal=body["fatal"] is True,
-            checkpoint_id=whole_of(body["checkpoint_id"]),
-            log=text_of(body.get("log", "")),
-        )
-    except (KeyError, TypeError, ValueError):
+        return None if body is None else decode_part(Termination, body, "", _SAID)
+    except (TypeError, ValueError):
         return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sparkapp.model.encoding.json_parts import MAX_INT, stored
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.errors.arguments import check_text, check_whole
 
@@ -17,6 +18,10 @@ SAFE_SCALE_DOWN_FACTOR = 5
 
 MAX_PREFIX_BYTES = 249
 """Kafka stores the id in a record key; we keep prefixes as short as topic names so that tools can show them."""
+
+MAX_COUNTED = 10**18 - 1
+"""Limit of checkpoint numbers and of ids by hint, which the next document increases. Keys of retained checkpoints have
+at most 18 digits. A thousand checkpoints or ids a millisecond reach it after 30,000 years."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -29,8 +34,8 @@ class TransactionalIdHint:
     :raises InvalidArgument: a part is negative, or no whole number (H17).
     """
 
-    last_parallelism: int
-    next_free_transactional_id: int
+    last_parallelism: int = stored(high=MAX_INT)
+    next_free_transactional_id: int = stored(high=MAX_COUNTED)
 
     def __post_init__(self) -> None:
         check_whole("last_parallelism", self.last_parallelism, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.encoding.json_parts import MAX_INT, stored
 from sparkapp.model.errors import InvalidArgument
 
 MAX_PRODUCER_EPOCH = 32767
@@ -35,13 +36,13 @@ class KafkaCommittable:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    checkpoint_id: int
+    checkpoint_id: int = stored(is_hidden=True)
     subtask: int
     records: int
-    attempt: int = 0
+    attempt: int = stored(default=0, high=MAX_INT)
     dead_letters: int = 0
     start_time_ms: int = 0
-    ranges: tuple[KafkaPartitionSplit, ...] = ()
+    ranges: tuple[KafkaPartitionSplit, ...] = stored(default=(), is_hidden=True)
 
     def __post_init__(self) -> None:
         if (

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, subtask_slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.encoding.json_parts import MAX_INT, stored
+from sparkapp.model.encoding.strict_json import by_topic, offsets_of, topics_of
 from sparkapp.model.errors import CheckpointCorrupt
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdHint, check_prefix
+from sparkapp.model.transactional_id import FIRST_HINT, MAX_COUNTED, TransactionalIdHint, check_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
     """Totals since the job's first start; they survive restarts because the document holds them."""
 
-    records_in: int = 0
-    records_out: int = 0
-    records_skipped: int = 0
-    records_dead_lettered: int = 0
-    transactions_committed: int = 0
-    transactions_aborted: int = 0
+    records_in: int = stored(default=0, is_needed=True)
+    records_out: int = stored(default=0, is_needed=True)
+    records_skipped: int = stored(default=0, is_written=True)
+    records_dead_lettered: int = stored(default=0, is_written=True)
+    transactions_committed: int = stored(default=0, is_needed=True)
+    transactions_aborted: int = stored(default=0, is_needed=True)
 
     def plus(
         self,
@@ -65,9 +67,9 @@ class LocalPart:
         partition that the document does not know may be of one of those, or of its topic's successor.
     """
 
-    era: int
-    placed: frozenset[TopicPartition] = frozenset()
-    ended: bool = False
+    era: int = stored(low=1, high=MAX_INT)
+    placed: frozenset[TopicPartition] = stored(default=frozenset(), is_hidden=True)
+    ended: bool = stored(default=False, is_needed=True)
     forgot_at: int = 0
 
 
@@ -108,30 +110,32 @@ class CheckpointDocument:
     """
 
     job_uid: str
-    attempt: int
-    checkpoint_id: int
+    attempt: int = stored(low=1, high=MAX_INT)
+    checkpoint_id: int = stored(high=MAX_COUNTED)
     created_at: str
-    parallelism: int
-    prefix: str
-    previous_prefixes: tuple[str, ...] = ()
-    hint: TransactionalIdHint = FIRST_HINT
-    slots: SlotBounds = NO_SLOTS
+    parallelism: int = stored(low=1, high=MAX_INT)
+    prefix: str = stored(key="transactionalIdPrefix")
+    previous_prefixes: tuple[str, ...] = stored(key="formerPrefixes", default=(), is_needed=True)
+    hint: TransactionalIdHint = stored(default=FIRST_HINT, is_needed=True)
+    slots: SlotBounds = stored(key="slotIds", default=NO_SLOTS)
     transactional: bool = False
-    splits: tuple[KafkaPartitionSplit, ...] = ()
-    sink_topics: frozenset[str] = frozenset()
-    aligned: bool = True
-    committables: tuple[KafkaCommittable, ...] = ()
-    evidence_group: str = ""
-    engine: str = ""
-    engine_has_state: bool = False
-    drained: bool = False
-    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
-    stopping: str = ""
-    finished: bool = False
+    splits: tuple[KafkaPartitionSplit, ...] = stored(default=(), is_hidden=True)
+    sink_topics: frozenset[str] = stored(default=frozenset(), read=topics_of, write=sorted)
+    aligned: bool = stored(default=True, is_needed=True)
+    committables: tuple[KafkaCommittable, ...] = stored(default=(), is_needed=True)
+    evidence_group: str = stored(key="witnessGroup", default="", is_needed=True)
+    engine: str = stored(default="", is_needed=True)
+    engine_has_state: bool = stored(default=False, is_needed=True)
+    drained: bool = stored(default=False, is_needed=True)
+    stopping: str = stored(key="bounded.stopping", default="")
+    finished: bool = stored(key="bounded.finished", default=False)
+    stops: Mapping[TopicPartition, int] = stored(
+        key="bounded.stops", default_factory=dict, read=offsets_of, write=by_topic
+    )
     cluster_id: str = ""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = stored(default_factory=dict, is_hidden=True)
     redeploy_nonce: int = 0
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters = stored(default_factory=Counters, is_needed=True)
     local: LocalPart | None = None
 
     @property

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from sparkapp.model.encoding.json_parts import stored
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.transactional_id import FIRST_HINT, TransactionalIdGenerator, TransactionalIdHint, number_of
 
@@ -56,8 +57,8 @@ class SlotBounds:
     :param slots: the largest pool size, likewise.
     """
 
-    subtasks: int = 0
-    slots: int = 0
+    subtasks: int = stored(key="parallelism", default=0, is_needed=True)
+    slots: int = stored(key="poolSize", default=0, is_needed=True)
 
     def __post_init__(self) -> None:
         if not 0 <= self.subtasks <= MAX_PARALLELISM or not 0 <= self.slots <= MAX_POOL_SIZE:

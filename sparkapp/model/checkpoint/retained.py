@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.encoding.json_parts import stored
+from sparkapp.model.encoding.strict_json import by_topic, offsets_of, zoned_time
 from sparkapp.model.partition import TopicPartition
 
 _KEY = re.compile(r"checkpoint-([1-9][0-9]{0,17})\.json")
@@ -31,17 +33,19 @@ class RetainedCheckpoint:
     """
 
     job_uid: str
-    attempt: int
-    checkpoint_id: int
-    created_at: str
-    orderly: bool = False
-    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    attempt: int = stored(low=1)
+    checkpoint_id: int = stored(low=1)
+    created_at: str = stored(read=zoned_time)
+    orderly: bool = stored(default=False, is_needed=True)
+    offsets: Mapping[TopicPartition, int] = stored(default_factory=dict, is_hidden=True)
     cluster_id: str = ""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
-    stopping: str = ""
-    records_in: int = 0
-    records_out: int = 0
+    topic_ids: Mapping[str, str] = stored(default_factory=dict, is_hidden=True)
+    stopping: str = stored(key="bounded.stopping", default="")
+    stops: Mapping[TopicPartition, int] = stored(
+        key="bounded.stops", default_factory=dict, read=offsets_of, write=by_topic
+    )
+    records_in: int = stored(default=0, is_needed=True)
+    records_out: int = stored(default=0, is_needed=True)
 
     @property
     def time(self) -> datetime:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition, split_owner
@@ -43,6 +43,23 @@ class KafkaPartitionSplit:
     def owner(self, parallelism: int) -> int:
         """The subtask that reads this split."""
         return split_owner(self.partition.topic, self.partition.partition, parallelism)
+
+
+def split_rows(splits: Iterable[KafkaPartitionSplit]) -> list[tuple[str, int, int, int]]:
+    """Splits in JSON; also called for the options of a micro-batch's source."""
+    return [(*split.partition, split.start, split.stop) for split in splits]
+
+
+def splits_of(rows: Iterable[tuple[str, int, int, int]], _: str = "") -> tuple[KafkaPartitionSplit, ...]:
+    """:func:`split_rows` read back."""
+    return tuple(
+        KafkaPartitionSplit(TopicPartition(topic, partition), start, stop) for topic, partition, start, stop in rows
+    )
+
+
+SPLIT_ROWS: Mapping[str, Any] = {"read": splits_of, "write": split_rows}
+"""How fields of frames hold splits, for ``stored``: an attempt of ten thousand partitions sends all with each
+checkpoint."""
 
 
 def splits_by_owner(

@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly: limited in size, every field typed and read once, no unknown field.
+"""JSON from outside, read strictly: limited in size, each name once, and partitions with their offsets.
 
 For texts that decide what a job reads next and that the job's own pods may write: checkpoint documents and retained
 checkpoints.
@@ -8,36 +8,38 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from sparkapp.model.errors import CheckpointCorrupt
+from sparkapp.model.encoding.json_parts import Unreadable, of_type
 from sparkapp.model.partition import TopicPartition
 
 _ID = "id"
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{10}")
+_LONGEST_TOPIC = 249
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-def parse(text: str, what: str, *, limit: int) -> StrictReader:
-    """The fields of a JSON object.
+def parse(text: str, what: str, *, limit: int) -> dict[str, Any]:
+    """A JSON object.
 
     :param what: how the text is called in messages.
     :param limit: in bytes.
-    :raises CheckpointCorrupt: over the limit, truncated, not JSON, a name twice in an object, NaN or Infinity. Or a
+    :raises Unreadable: over the limit, truncated, not JSON, a name twice in an object, NaN or Infinity. Or a
         text has half a surrogate pair, which JSON can have and UTF-8 cannot: the next document could not be written.
     """
     if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
         msg = f"{what} is larger than {limit} bytes"
-        raise CheckpointCorrupt(msg)
+        raise Unreadable(msg)
     try:
         body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         msg = f"{what} is not JSON: {error}"
-        raise CheckpointCorrupt(msg) from error
-    return StrictReader(body, "document")
+        raise Unreadable(msg) from error
+    found: dict[str, Any] = of_type(dict, body, what)
+    return found
 
 
 def by_topic(
@@ -56,29 +58,54 @@ def by_topic(
     return result
 
 
-def without_ids(body: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, str]]:
+def without_ids(body: object, where: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The output of :func:`by_topic` without ids, and the ids; documents of earlier releases have none."""
-    ids = {topic: entry[_ID] for topic, entry in body.items() if isinstance(entry, dict) and _ID in entry}
+    topics = of_type(dict, body, where)
+    ids = {topic: entry[_ID] for topic, entry in topics.items() if isinstance(entry, dict) and _ID in entry}
     for topic, topic_id in ids.items():
         if not isinstance(topic_id, str) or not _TOPIC_ID.fullmatch(topic_id):
             msg = f"{where} of topic {topic!r} has an id that is none"
-            raise CheckpointCorrupt(msg)
+            raise Unreadable(msg)
     rest = {
         topic: {number: value for number, value in entry.items() if number != _ID} if topic in ids else entry
-        for topic, entry in body.items()
+        for topic, entry in topics.items()
     }
     return rest, ids
 
 
-def offsets_of(body: Mapping[str, Any], where: str) -> dict[TopicPartition, int]:
+def offsets_of(body: object, where: str) -> dict[TopicPartition, int]:
     """:func:`by_topic` read back."""
     offsets = {}
     for partition, offset in partitions_of(body, where):
         if not is_offset(offset):
             msg = f"{where} of {partition} must be an offset"
-            raise CheckpointCorrupt(msg)
+            raise Unreadable(msg)
         offsets[partition] = offset
     return offsets
+
+
+def topics_of(body: object, where: str) -> frozenset[str]:
+    """Names of topics."""
+    topics: list[Any] = of_type(list, body, where)
+    if not all(isinstance(topic, str) and 0 < len(topic) <= _LONGEST_TOPIC for topic in topics):
+        msg = f"{where} must be names of topics"
+        raise Unreadable(msg)
+    if len(set(topics)) < len(topics):
+        msg = f"{where} names a topic twice"
+        raise Unreadable(msg)
+    return frozenset(topics)
+
+
+def zoned_time(value: object, where: str) -> str:
+    """A time in RFC 3339."""
+    text: str = of_type(str, value, where)
+    try:
+        if datetime.fromisoformat(text).tzinfo is not None:
+            return text
+    except ValueError:
+        pass
+    msg = f"{where} {text[:40]!r} is not a time"
+    raise Unreadable(msg)
 
 
 def is_offset(value: object) -> bool:
@@ -86,85 +113,14 @@ def is_offset(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def partitions_of(body: Mapping[str, Any], where: str) -> Iterator[tuple[TopicPartition, Any]]:
+def partitions_of(body: object, where: str) -> Iterator[tuple[TopicPartition, Any]]:
     """The entries of an object that names partitions by topic and number."""
-    for topic, partitions in body.items():
-        if not isinstance(partitions, dict):
-            msg = f"{where} of topic {topic!r} must be an object"
-            raise CheckpointCorrupt(msg)
-        for partition, value in partitions.items():
+    for topic, partitions in of_type(dict, body, where).items():
+        for partition, value in of_type(dict, partitions, f"{where} of topic {topic!r}").items():
             if not _NUMBER.fullmatch(partition) or int(partition) >= 1 << 31:
                 msg = f"{where} of topic {topic!r} must name partitions by number, not {partition!r}"
-                raise CheckpointCorrupt(msg)
+                raise Unreadable(msg)
             yield TopicPartition(topic, int(partition)), value
-
-
-class StrictReader:
-    """Takes typed fields out of a JSON object, each once, and complains about what is left."""
-
-    def __init__(self, body: object, where: str) -> None:
-        if not isinstance(body, dict):
-            msg = f"{where} must be an object"
-            raise CheckpointCorrupt(msg)
-        self._body: dict[str, Any] = dict(body)
-        self.where = where
-
-    def _take(self, name: str) -> object:
-        try:
-            return self._body.pop(name)
-        except KeyError:
-            msg = f"{self.where}.{name} is missing"
-            raise CheckpointCorrupt(msg) from None
-
-    def integer(self, name: str, *, low: int = 0, below: int = 1 << 63, default: int | None = None) -> int:
-        """``default`` stands for a field that documents of earlier releases do not have."""
-        value = default if default is not None and name not in self._body else self._take(name)
-        if type(value) is not int or not low <= value < below:
-            msg = f"{self.where}.{name} must be a whole number from {low} to {below - 1}, not {reprlib.repr(value)}"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def string(self, name: str, *, default: str | None = None) -> str:
-        """``default`` as for :meth:`integer`."""
-        value = default if default is not None and name not in self._body else self._take(name)
-        return string_of(value, f"{self.where}.{name}")
-
-    def boolean(self, name: str, *, default: bool | None = None) -> bool:
-        """``default`` as for :meth:`integer`."""
-        value = default if default is not None and name not in self._body else self._take(name)
-        if not isinstance(value, bool):
-            msg = f"{self.where}.{name} must be true or false"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        value = self._take(name)
-        if not isinstance(value, dict):
-            msg = f"{self.where}.{name} must be an object"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def mapping_or_none(self, name: str) -> dict[str, Any] | None:
-        return self.mapping(name) if name in self._body else None
-
-    def items(self, name: str, *, default: list[Any] | None = None) -> list[Any]:
-        value = self._take(name) if default is None or name in self._body else default
-        if not isinstance(value, list):
-            msg = f"{self.where}.{name} must be a list"
-            raise CheckpointCorrupt(msg)
-        return value
-
-    def finish(self) -> None:
-        if self._body:
-            msg = f"{self.where} has unknown fields: {', '.join(sorted(self._body))}"
-            raise CheckpointCorrupt(msg)
-
-
-def string_of(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        msg = f"{where} must be a string"
-        raise CheckpointCorrupt(msg)
-    return value
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """The job as JSON text of the attempt's ConfigMap: written by the operator, read by the driver.
 
 Operator and image may be of two releases. A field that the job does not use makes no difference
-(:mod:`sparkapp.model.encoding.description`). The image refuses a field that the job uses and the image does not know.
+(:mod:`sparkapp.model.encoding.json_parts`). The image refuses a field that the job uses and the image does not know.
 """
 
 from __future__ import annotations
 
 import json
 
-from sparkapp.model.encoding.description import UnknownPart, decode_part, encode_part
+from sparkapp.model.encoding.json_parts import UnknownPart, decode_part, encode_part
 from sparkapp.model.errors import ReleaseMismatch
 from sparkapp.model.job.rules.spec_rules import check_spec
 from sparkapp.model.job.spec import Job
@@ -42,7 +42,7 @@ def decode_job(text: str) -> Job:
             _check_format(body.pop(FORMAT_KEY, 1))
         job = decode_part(Job, body, "")
     except UnknownPart as error:
-        msg = f"this image is older than the operator: it does not know {error}"
+        msg = f"this image is older than the operator: it does not know {error.names}"
         raise ReleaseMismatch(msg) from error
     except (ValueError, RecursionError) as error:
         msg = f"the job description is not one of this release: {error}"
@@ -58,7 +58,7 @@ def _check_format(number: object) -> None:
         raise ValueError(msg)
     if number > FORMAT:
         msg = f"the description has format {number}, and this image reads up to {FORMAT}"
-        raise UnknownPart(msg)
+        raise UnknownPart(msg, msg)
     if number < FORMAT:
         msg = (
             f"this image is newer than the operator: the description has format {number}, and this image reads {FORMAT}"

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from sparkapp.model.partition import TopicPartition
+from sparkapp.model.encoding.json_parts import stored
+from sparkapp.model.partition import PARTITION_ROWS, TopicPartition
 
 TIME_COLUMNS = frozenset({"topic", "partition", "timestamp"})
 """Columns of the source that :func:`latest_times` needs."""
@@ -33,7 +34,7 @@ class GivenWatermarks:
 
     own: int
     others: int
-    partitions: Mapping[TopicPartition, int]
+    partitions: Mapping[TopicPartition, int] = stored(**PARTITION_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class ReachedWatermarks:
     """
 
     own: int
-    partitions: Mapping[TopicPartition, int]
+    partitions: Mapping[TopicPartition, int] = stored(**PARTITION_ROWS)
 
 
 class SubtaskWatermark:

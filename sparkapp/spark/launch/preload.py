@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
 from sparkapp.clients.security.mounted import held_security
-from sparkapp.model.encoding.description import decode_part, encode_part
+from sparkapp.model.encoding.json_parts import decode_part, encode_part
 from sparkapp.model.errors import CredentialsUnusable
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.spec import JobSpec

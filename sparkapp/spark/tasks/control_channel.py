@@ -20,12 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.model.encoding.json_parts import decode_part, encode_part
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.source.watermarks.subtask_watermark import ReachedWatermarks
-from sparkapp.spark.tasks.work import encoded, reached_body
+from sparkapp.spark.tasks.control_frames import Answer, Ready, SubtaskReport, encoded, is_beat
 
 MAX_FRAME = 64 << 20
 """Bytes of a frame: 10,000 splits take one."""
@@ -53,20 +54,6 @@ class Address:
     key: bytes
 
 
-class Ready(NamedTuple):
-    """The first frame of a subtask's task.
-
-    :param task: Spark's id of this try of the task.
-    :param wave: of the task.
-    :param executor: Spark's id of its executor; empty where Spark does not tell it.
-    """
-
-    subtask: int
-    task: int
-    wave: int
-    executor: str
-
-
 @dataclass(frozen=True, slots=True)
 class Wave:
     """Subtasks that are tasks of the same Spark job: those of a start, or those that a rescale in place adds.
@@ -79,31 +66,6 @@ class Wave:
     count: int
 
 
-def encode_stop() -> bytes:
-    """The frame that ends a subtask."""
-    return encoded({"stop": True})
-
-
-def encode_barrier(checkpoint_id: int) -> bytes:
-    """The frame that ends a subtask's part of an open checkpoint."""
-    return encoded({"barrier": checkpoint_id})
-
-
-def barrier_of(body: dict[str, Any]) -> int | None:
-    """The checkpoint whose barrier a frame of the engine is; None for other frames."""
-    return body.get("barrier")
-
-
-def encode_beat() -> bytes:
-    """The frame that says nothing but that its sender runs."""
-    return encoded({"beat": True})
-
-
-def is_beat(body: dict[str, Any]) -> bool:
-    """Whether a frame of either side is a beat."""
-    return "beat" in body
-
-
 def receive_ready(connection: Connection[Any, Any], key: bytes) -> Ready:
     """The driver's handshake, and the task's first frame.
 
@@ -112,8 +74,7 @@ def receive_ready(connection: Connection[Any, Any], key: bytes) -> Ready:
     """
     deliver_challenge(connection, key)
     answer_challenge(connection, key)
-    body = json.loads(connection.recv_bytes(MAX_FRAME))
-    return Ready(int(body["ready"]), int(body["task"]), int(body["wave"]), str(body["executor"]))
+    return decode_part(Ready, json.loads(connection.recv_bytes(MAX_FRAME)), "")
 
 
 def bound_silence(connected: socket.socket, seconds: float) -> None:
@@ -157,6 +118,7 @@ class SubtaskChannel:
     def __init__(
         self, address: Address, *, subtask: int, task: int, wave: int = 0, lost: Callable[[], None] = lambda: None
     ) -> None:
+        self._subtask = subtask
         self._lost = lost
         self._sending = threading.Lock()
         self._beats = PeriodicThread(self._beat, name="beats", interval=BEAT_SECONDS)
@@ -168,7 +130,7 @@ class SubtaskChannel:
         except (OSError, EOFError, AuthenticationError) as error:
             msg = f"the driver at {address.host}:{address.port} cannot be reached: {error!r}"
             raise SubtaskDisconnected(msg) from error
-        self.send({"ready": subtask, "task": task, "wave": wave, "executor": os.environ.get(_EXECUTOR, "")})
+        self.send(encode_part(Ready(subtask=subtask, task=task, wave=wave, executor=os.environ.get(_EXECUTOR, ""))))
         self._beats.start()
 
     def __enter__(self) -> SubtaskChannel:
@@ -210,24 +172,31 @@ class SubtaskChannel:
         :param result: of :func:`sparkapp.spark.tasks.write_task.encode_result`.
         :param watermarks: after the checkpoint; None for a job without them.
         """
-        body: dict[str, Any] = {"completed": checkpoint_id, "result": result} | _of(subtask)
-        if watermarks is not None:
-            body["watermarks"] = reached_body(watermarks)
-        self.send(body)
+        self._answer(Answer(self._of(subtask), checkpoint_id, result, watermarks=watermarks))
 
     def failed(self, checkpoint_id: int, failure: str, *, subtask: int | None = None) -> None:
         """The subtask could not complete its part; it waits for the next work.
 
         :param failure: by :func:`sparkapp.spark.failures.printed`.
         """
-        self.send({"failed": checkpoint_id, "failure": failure} | _of(subtask))
+        self._answer(Answer(self._of(subtask), checkpoint_id, failure=failure))
 
     def stopped(self, failure: str) -> None:
         """The subtask ends.
 
         :param failure: why records are not delivered, as in :meth:`failed`; empty without a failure.
         """
-        self.send({"stopped": True, "failure": failure})
+        self._answer(Answer(self._subtask, failure=failure))
+
+    def report(self, report: SubtaskReport) -> None:
+        """News of a subtask of the local pace."""
+        self._answer(Answer(self._subtask, report=report))
+
+    def _answer(self, answer: Answer) -> None:
+        self.send(encode_part(answer))
+
+    def _of(self, subtask: int | None) -> int:
+        return self._subtask if subtask is None else subtask
 
     def _beat(self) -> None:
         try:
@@ -243,7 +212,3 @@ class SubtaskChannel:
         except OSError as error:
             msg = "the connection to the driver ended"
             raise SubtaskDisconnected(msg) from error
-
-
-def _of(subtask: int | None) -> dict[str, int]:
-    return {} if subtask is None else {"subtask": subtask}

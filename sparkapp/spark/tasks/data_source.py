@@ -10,9 +10,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_of
 from sparkapp.spark.tasks.planner_socket import PlannerClient, SubtaskSplits
-from sparkapp.spark.tasks.work import splits_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

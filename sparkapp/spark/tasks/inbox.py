@@ -12,8 +12,8 @@ from sparkapp.clients.daemon_thread import run_in_background
 from sparkapp.dataplane.interface import BatchConsumer
 from sparkapp.dataplane.settings import BATCH_ROWS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.spark.tasks.control_channel import SubtaskChannel, barrier_of
-from sparkapp.spark.tasks.work import Work, decode_work
+from sparkapp.spark.tasks.control_channel import SubtaskChannel
+from sparkapp.spark.tasks.control_frames import Work, barrier_of, decode_work
 
 _WAIT_MILLIS = 100
 """Longest wait for a record of an open checkpoint; a barrier ends it."""

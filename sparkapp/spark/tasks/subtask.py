@@ -19,9 +19,9 @@ from sparkapp.spark.frames.batch_transform import BatchTransform, no_watermark, 
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave
+from sparkapp.spark.tasks.control_frames import Work
 from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
-from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import (
     WriteOrder,
     WriteResult,

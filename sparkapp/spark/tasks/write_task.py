@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from sparkapp.formats.encoders.record_encoder import RecordEncoder, encodes_resu
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.committable import KafkaCommittable
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.encoding.json_parts import decode_part, encode_part, stored
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.producers.reusable_producers import CommittedTransaction
@@ -46,7 +47,7 @@ class WriteOrder:
     next_free: int
     settled: int
     writes_what_it_reads: bool
-    ranges: tuple[KafkaPartitionSplit, ...]
+    ranges: tuple[KafkaPartitionSplit, ...] = stored(default=(), is_hidden=True)
     group_id: str | None
     reusable: Mapping[str, CommittedTransaction] | None = None
     ends_earlier_try: bool = False
@@ -174,35 +175,21 @@ def writer_for(job: Job, order: WriteOrder) -> KafkaWriter:
 
 def encode_result(result: WriteResult) -> str:
     """The answer as JSON text."""
-    committable = result.committable
-    body = {
-        "index": result.index,
-        "records": result.records,
-        "dead_letters": result.dead_letters,
-        "skipped": result.skipped,
-        "failure": result.failure,
-        "clients": result.clients,
-        "stops": result.stops,
-        "committable": None if committable is None else {k: v for k, v in asdict(committable).items() if k != "ranges"},
-    }
-    return json.dumps(body)
+    return json.dumps(encode_part(result))
 
 
 def decode_result(text: str, order_of: Callable[[int], WriteOrder]) -> WriteResult:
-    """Reads a task's answer; its committable has the ranges of the task's order.
+    """Reads a task's answer; its committable has the checkpoint and the ranges of the task's order.
 
     :param order_of: gives the order of a task's index.
     """
     body = json.loads(text)
-    index = body["index"]
-    committable = body["committable"]
-    return WriteResult(
-        index=index,
-        records=body["records"],
-        dead_letters=body["dead_letters"],
-        skipped=body["skipped"],
-        failure=body["failure"],
-        clients=body["clients"],
-        stops=tuple(body["stops"]),
-        committable=None if committable is None else KafkaCommittable(**committable, ranges=order_of(index).ranges),
+    committable = body.pop("committable")
+    result = decode_part(WriteResult, body, "result", committable=None)
+    if committable is None:
+        return result
+    order = order_of(result.index)
+    found = decode_part(
+        KafkaCommittable, committable, "committable", checkpoint_id=order.checkpoint_id, ranges=order.ranges
     )
+    return replace(result, committable=found)

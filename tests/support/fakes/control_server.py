@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 
 from sparkapp.spark.engine.continuous.adoptions import SubtaskLosses
-from sparkapp.spark.engine.continuous.answers import Answer
-from sparkapp.spark.tasks.local.local_frames import InstanceOrder
-from sparkapp.spark.tasks.work import Work
+from sparkapp.spark.tasks.control_frames import Answer, InstanceOrder, Work
 
 
 class FakeControlServer:

@@ -16,24 +16,30 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.model.encoding.json_parts import decode_part
 from sparkapp.spark.engine.continuous.adoptions import Adoptions, SubtaskLosses
-from sparkapp.spark.engine.continuous.answers import Answer, Silent, decode_answer, send
+from sparkapp.spark.engine.continuous.answers import Silent, send
 from sparkapp.spark.tasks.control_channel import (
     BEAT_SECONDS,
     MAX_FRAME,
     SUBTASK_SILENCE_SECONDS,
     Address,
-    Ready,
     connection_of,
-    encode_barrier,
-    encode_beat,
-    encode_stop,
     hang_up,
-    is_beat,
     receive_ready,
 )
-from sparkapp.spark.tasks.local.local_frames import InstanceOrder, encode_instance_order
-from sparkapp.spark.tasks.work import Work, encode_work
+from sparkapp.spark.tasks.control_frames import (
+    Answer,
+    InstanceOrder,
+    Ready,
+    Work,
+    encode_barrier,
+    encode_beat,
+    encode_instance_order,
+    encode_stop,
+    encode_work,
+    is_beat,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -235,7 +241,7 @@ class ControlServer:
             while True:
                 body = json.loads(connection.recv_bytes(MAX_FRAME))
                 if not is_beat(body):
-                    self._answered(ready.subtask, connection, body)
+                    self._answered(ready.subtask, connection, decode_part(Answer, body, ""))
         except AuthenticationError as error:
             LOG.warning("a connection without the attempt's key was refused: %s", error)
         except BlockingIOError:
@@ -265,10 +271,10 @@ class ControlServer:
             if (work := self._unanswered.get(subtask)) is not None and self._adoptions.writer_of(subtask) == subtask:
                 send(connection, encode_work(work.again()))
 
-    def _answered(self, subtask: int, connection: Connection[Any, Any], body: dict[str, Any]) -> None:
+    def _answered(self, worker: int, connection: Connection[Any, Any], answer: Answer) -> None:
+        subtask = answer.subtask
         with self._lock:
-            worker, subtask = subtask, int(body.get("subtask", subtask))
-            if "stopped" in body:
+            if answer.is_last:
                 # Its process has the records. A task that connected later can tell nothing about them.
                 if self._unconfirmed.pop(connection, None) is None:
                     return
@@ -277,7 +283,7 @@ class ControlServer:
                 self._unanswered.pop(subtask, None)
             else:
                 return
-            self._answers.put(decode_answer(subtask, body))
+            self._answers.put(answer)
 
     def _fell_silent(self, silent: Silent, connection: Connection[Any, Any]) -> None:
         with self._lock:

@@ -12,10 +12,10 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.model.job.spec import Job
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
 from sparkapp.spark.reporting.liveness import StreamLiveness
+from sparkapp.spark.tasks.control_frames import Answer
 
 Coordinator = TypeVar("Coordinator", CheckpointCoordinator, LocalCoordinator)
 

@@ -14,11 +14,10 @@ from sparkapp.model.checkpoint.split import Assignment, KafkaPartitionSplit
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.watermarks.subtask_watermark import GivenWatermarks, ReachedWatermarks
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.failures import MAX_FAILURES, original_error, while_reading
+from sparkapp.spark.tasks.control_frames import Answer, Work
 from sparkapp.spark.tasks.flush import require_delivered
-from sparkapp.spark.tasks.work import Work
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, decode_result
 
 LOG = logging.getLogger(__name__)

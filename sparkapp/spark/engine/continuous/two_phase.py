@@ -13,7 +13,6 @@ from sparkapp.model.job.startup import MAX_OFFSET
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import Scale
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot, job_watermarks_of
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.engine.continuous.places import SubtaskPlaces
@@ -22,6 +21,7 @@ from sparkapp.spark.engine.continuous.subtasks import Subtasks
 from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, step_seconds
+from sparkapp.spark.tasks.control_frames import Answer
 from sparkapp.spark.tasks.flush import not_everything_sent
 
 _PAUSE = 0.1

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, split_rows
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
@@ -27,7 +27,6 @@ from sparkapp.spark.state import query_log
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
 from sparkapp.spark.tasks.planner_socket import PlannerServer
-from sparkapp.spark.tasks.work import split_rows
 
 LOG = logging.getLogger(__name__)
 

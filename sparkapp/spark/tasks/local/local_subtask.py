@@ -16,11 +16,10 @@ from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.tasks import client_totals
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
-from sparkapp.spark.tasks.local.local_frames import (
+from sparkapp.spark.tasks.control_frames import (
     InstanceOrder,
     SubtaskReport,
     decode_instance_order,
-    subtask_report_body,
 )
 from sparkapp.spark.tasks.local.local_instance import WAIT_SECONDS, LocalInstance
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
@@ -189,4 +188,4 @@ class LocalSubtask:
         )
 
     def _say(self, report: SubtaskReport) -> None:
-        self._channel.send(subtask_report_body(report))
+        self._channel.report(report)

@@ -8,7 +8,7 @@ from sparkapp.model.errors import OffsetsOvertaken
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
-from sparkapp.spark.tasks.local.local_frames import InstanceOrder
+from sparkapp.spark.tasks.control_frames import InstanceOrder
 
 
 class GonePartitions:

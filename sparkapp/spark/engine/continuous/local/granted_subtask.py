@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.continuous.local.subtask_failures import SubtaskFailures
-from sparkapp.spark.tasks.local.local_frames import SubtaskReport
+from sparkapp.spark.tasks.control_frames import SubtaskReport
 
 
 @dataclass

@@ -14,7 +14,6 @@ from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskMissing
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.coordinator_calls import CoordinatorCalls
 from sparkapp.spark.engine.continuous.local.gone_partitions import GonePartitions
 from sparkapp.spark.engine.continuous.local.granted_subtask import GrantedSubtask
@@ -23,7 +22,7 @@ from sparkapp.spark.engine.continuous.local.reported_commits import ReportedComm
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.reporting.liveness import PLAN_SECONDS, step_seconds
 from sparkapp.spark.tasks.client_totals import merge
-from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
+from sparkapp.spark.tasks.control_frames import Answer, InstanceOrder, SubtaskReport
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from sparkapp.model.errors import OffsetsWentBackwards, SubtaskMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.failures import MAX_FAILURES, original_error, while_reading
-from sparkapp.spark.tasks.local.local_frames import SubtaskReport
+from sparkapp.spark.tasks.control_frames import SubtaskReport
 
 LOG = logging.getLogger(__name__)
 

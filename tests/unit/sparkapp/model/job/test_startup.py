@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkapp.model.encoding.description import decode_part, encode_part
 from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.json_parts import decode_part, encode_part
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.job.startup import (

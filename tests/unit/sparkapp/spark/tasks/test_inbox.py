@@ -17,9 +17,8 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import SubtaskDisconnected
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.tasks import inbox as inbox_module
-from sparkapp.spark.tasks.control_channel import encode_barrier, encode_stop
+from sparkapp.spark.tasks.control_frames import Work, encode_barrier, encode_stop, encode_work
 from sparkapp.spark.tasks.inbox import CheckpointRead, Inbox
-from sparkapp.spark.tasks.work import Work, encode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
 from tests.support.patience import PATIENCE
 

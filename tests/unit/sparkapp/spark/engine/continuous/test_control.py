@@ -26,11 +26,19 @@ from sparkapp.sink.producers.reusable_producers import CommittedTransaction
 from sparkapp.source.watermarks.subtask_watermark import NO_LIMIT, NO_WATERMARK, GivenWatermarks, ReachedWatermarks
 from sparkapp.spark.engine.continuous import adoptions, control_server
 from sparkapp.spark.engine.continuous.adoptions import MOST_LOSSES
-from sparkapp.spark.engine.continuous.answers import Answer, Silent
+from sparkapp.spark.engine.continuous.answers import Silent
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.tasks import control_channel
-from sparkapp.spark.tasks.control_channel import SubtaskChannel, barrier_of, encode_barrier, encode_stop
-from sparkapp.spark.tasks.work import Work, decode_work, encode_work
+from sparkapp.spark.tasks.control_channel import SubtaskChannel
+from sparkapp.spark.tasks.control_frames import (
+    Answer,
+    Work,
+    barrier_of,
+    decode_work,
+    encode_barrier,
+    encode_stop,
+    encode_work,
+)
 from sparkapp.spark.tasks.write_task import WriteOrder
 from tests.support.patience import PATIENCE, until
 
@@ -474,7 +482,7 @@ def test_a_silent_subtask_is_disconnected_and_its_successor_is_given_its_work(qu
         with SubtaskChannel(quick.address, subtask=1, task=11) as new:
             assert received(new) == work(7)
         with suppress(OSError):  # it thaws, and nobody hears it
-            frozen.send_bytes(b'{"completed": 7, "result": "of the frozen task"}')
+            frozen.send_bytes(b'{"subtask": 1, "checkpoint_id": 7, "result": "of the frozen task"}')
         assert quick.answer(0.2) is None
         assert 0 in quick.connected, "a subtask without work is not silent"
         quick.give({0: work(8)})

@@ -22,7 +22,7 @@ from sparkapp.spark.engine.continuous.engine import ContinuousEngine
 from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
-from sparkapp.spark.tasks.work import decode_work
+from sparkapp.spark.tasks.control_frames import decode_work
 from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE
 

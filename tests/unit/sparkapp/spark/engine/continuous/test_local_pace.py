@@ -16,12 +16,11 @@ from sparkapp.model.errors import SubtaskMissing, TransformFailed
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.enumerator.discovery import PartitionChange
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.local.local_frames import InstanceOrder, SubtaskReport
+from sparkapp.spark.tasks.control_frames import Answer, InstanceOrder, SubtaskReport
 from tests.support.fakes.control_server import FakeControlServer
 from tests.support.fakes.coordinators import FakeLocalCoordinator
 from tests.support.patience import PATIENCE

@@ -19,12 +19,11 @@ from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.options import EnumeratorOptions
 from sparkapp.source.enumerator.subscriber import subscriber_of
 from sparkapp.source.offsets_initializer import starting_initializer
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.local.local_pace import LocalPace
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.local.local_frames import SubtaskReport
+from sparkapp.spark.tasks.control_frames import Answer, SubtaskReport
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.fakes.control_server import FakeControlServer
 from tests.unit.sparkapp.checkpoint.test_local_coordinator import CLAIM, JOB, Rig

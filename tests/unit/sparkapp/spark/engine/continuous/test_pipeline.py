@@ -31,12 +31,11 @@ from sparkapp.model.partition import TopicPartition, split_owner
 from sparkapp.source.watermarks.job_watermarks import JobWatermarks
 from sparkapp.source.watermarks.subtask_watermark import NO_WATERMARK, ReachedWatermarks
 from sparkapp.spark.engine.continuous import pipeline as module
-from sparkapp.spark.engine.continuous.answers import Answer
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.pipeline import CheckpointPipeline
 from sparkapp.spark.failures import printed
 from sparkapp.spark.reporting.liveness import StreamLiveness
-from sparkapp.spark.tasks.work import Work
+from sparkapp.spark.tasks.control_frames import Answer, Work
 from sparkapp.spark.tasks.write_task import WriteResult, encode_result
 from tests.support.fakes.control_server import FakeControlServer
 from tests.support.fakes.coordinators import FakeCoordinator

@@ -15,7 +15,7 @@ from sparkapp.spark.engine.continuous import rescaling as module
 from sparkapp.spark.engine.continuous.control_server import ControlServer
 from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.tasks.control_channel import SubtaskChannel
-from sparkapp.spark.tasks.work import Work, decode_work
+from sparkapp.spark.tasks.control_frames import Work, decode_work
 from sparkapp.spark.tasks.write_task import WriteOrder
 from tests.support.patience import PATIENCE, until
 

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from sparkapp.model.checkpoint.split import ENDLESS, KafkaPartitionSplit
+from sparkapp.model.encoding.json_parts import decode_part, encode_part
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.tasks.control_channel import encode_stop
-from sparkapp.spark.tasks.local.local_frames import (
+from sparkapp.spark.tasks.control_frames import (
+    Answer,
     InstanceOrder,
     SubtaskReport,
     decode_instance_order,
-    decode_subtask_report,
     encode_instance_order,
-    subtask_report_body,
+    encode_stop,
 )
 
 ONE, OTHER = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -49,8 +49,5 @@ def test_the_order_to_end() -> None:
     ],
 )
 def test_reports(report: SubtaskReport) -> None:
-    assert decode_subtask_report(json.loads(json.dumps(subtask_report_body(report)))) == report
-
-
-def test_the_end_of_a_subtask_is_no_report() -> None:
-    assert decode_subtask_report({"stopped": True, "failure": ""}) is None
+    answer = Answer(1, report=report)
+    assert decode_part(Answer, json.loads(json.dumps(encode_part(answer))), "") == answer
