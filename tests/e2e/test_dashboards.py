@@ -63,9 +63,18 @@ def prometheus(cluster_job: ClusterJob, tmp_path_factory: pytest.TempPathFactory
     command = ["usr/bin/prometheus", f"--web.listen-address={address}", "--config.file=prometheus.yml"]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
+            await_that("Prometheus answers", lambda: _is_ready(address), pause=0.5)
             yield address
         finally:
             process.terminate()
+
+
+def _is_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=20):
+            return True
+    except OSError:
+        return False
 
 
 def answer(address: str, query: str) -> list[Any]:
