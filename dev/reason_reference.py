@@ -33,6 +33,7 @@ GUIDES: Mapping[str, str] = {
     "CheckpointUnusable": "[Checkpoints](checkpoints.md)",
     "ClusterChanged": "[Another Kafka cluster](state.md#another-kafka-cluster)",
     "CodeChanged": "[Changed code](operations.md#changed-code)",
+    "CodeMissing": "[Changed code](operations.md#changed-code)",
     "CredentialsChanged": "[Rotation](security.md#rotation)",
     "Deleting": "[Delete](operations.md#rescale-suspend-delete)",
     "ExecutorsFailed": "[Lost executors](operations.md#lost-executors)",

@@ -22,6 +22,12 @@ ANNOTATION_METADATA = "kafkaspark.io/template-metadata"
 """On an executor: the labels and annotations of its template, as the driver's Role grants them."""
 ANNOTATION_PAUSE = "kafkaspark.io/pause-reconciliation"
 """On the resource: with the value ``true`` the operator shows its state and changes nothing."""
+ANNOTATION_REVISION = "kafkaspark.io/revision"
+"""On the pod of a driver: the ConfigMap of its revision."""
+ANNOTATION_MODULES = "kafkaspark.io/modules"
+"""On the ConfigMap of a revision: the ConfigMap with the copy of its modules."""
+ANNOTATION_SOURCE = "kafkaspark.io/modules-source"
+"""On a copy of modules, and on the pod of a driver that mounts it: the user's ConfigMap."""
 FINALIZER = f"{names.GROUP}/transactions"
 """Of a resource whose transactions no broker ends: its deletion waits until they are settled."""
 ROLE_STATE = "state"
@@ -29,6 +35,10 @@ ROLE_REPORT = "report"
 ROLE_CHECKPOINTS = "checkpoints"
 ROLE_ATTEMPT = "attempt"
 ROLE_SNAPSHOT = "snapshot"
+ROLE_REVISION = "revision"
+ROLE_MODULES = "modules"
+ROLES_OF_ATTEMPTS = (ROLE_ATTEMPT, ROLE_MODULES, ROLE_REVISION)
+"""Of the ConfigMaps that a live look lists."""
 
 
 class JobKey(NamedTuple):

@@ -113,6 +113,19 @@ def attempt_config_map(job: str, uid: str, attempt: int) -> str:
     return f"{job}-{attempt}-{incarnation(uid)}-job"
 
 
+def revision_config_map(job: str, digest: str) -> str:
+    """Holds what attempts of the job run; immutable.
+
+    :param digest: of the content and of the resource's UID.
+    """
+    return f"{job}-r{digest}"
+
+
+def modules_config_map(job: str, digest: str) -> str:
+    """Holds a copy of the user's modules, which pods mount; immutable. Parameters as of :func:`revision_config_map`."""
+    return f"{job}-c{digest}"
+
+
 def snapshot_config_map(snapshot: str, uid: str) -> str:
     """Holds the checkpoint of a KafkaSparkSnapshot; immutable, and owned by the snapshot alone.
 

@@ -125,7 +125,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch]
-# State, earlier checkpoints, report and attempts; patch repairs them, and is granted to drivers for their own three.
+# State, earlier checkpoints, report, attempts, revisions and modules; patch repairs them, and is granted to drivers for their own three.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete, patch]

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.controller.refusals import (
+    CodeMissing,
     NameTaken,
     ObjectAwaitsCollection,
     SecretExists,
     SnapshotNotReady,
 )
+from kafkasparkjob_operator.decisions.checks.code import message_of_missing
 from kafkasparkjob_operator.decisions.plan import (
     Action,
     Activate,
@@ -61,6 +63,15 @@ from kafkasparkjob_operator.resources.config_maps import (
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
 from kafkasparkjob_operator.resources.references import References
+from kafkasparkjob_operator.resources.revisions import (
+    Modules,
+    digest_of_content,
+    modules_config_map,
+    modules_name,
+    modules_of,
+    revision_config_map,
+    revision_of,
+)
 from kafkasparkjob_operator.settings import NetworkRules
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotState
 from sparkapp.model import commands, names
@@ -136,18 +147,26 @@ class PlanRunner:
         :raises ObjectRefused: Kubernetes refuses an object; nothing of the attempt is left.
         :raises ObjectAwaitsCollection: an old object is still there; retry later.
         :raises SecretExists: the Secret of an earlier claim is still there, or somebody else's; retry later.
+        :raises CodeMissing: the ConfigMap of the user's modules does not exist; retry later.
         :raises SnapshotNotReady: the snapshot that the attempt begins at has no checkpoint; retry later.
         :raises NameTaken: a foreign object has the name of ConfigMap or driver; another number is tried next.
         """
-        references = action.referenced.union([attempt_references(job, action.desired, attempt=action.attempt)])
+        modules, desired, revision = None, action.desired, ""
+        if action.settles:  # it imports no module
+            desired = desired.with_modules("")
+        else:
+            modules = await self._copy_modules(action, job)
+            desired = desired.with_modules("" if modules is None else modules.name)
+            made = revision_of(action.resource_spec, desired, modules="" if modules is None else modules.digest)
+            revision = made.name(job)
+            await self._ensure_copy(revision_config_map(job, made, modules), job)
+        references = action.referenced.union([attempt_references(job, desired, attempt=action.attempt)])
         accounts = ((service_account(job),), (executor_service_account(job),))
         await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
-        code = action.desired.spec.transform.code
-        modules = await self._cluster.get("ConfigMap", job.namespace, code) if code else None
         snapshots = {action.snapshot: await self._checkpoint_of(action.snapshot, job)} if action.snapshot else {}
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
-            resource_spec=action.resource_spec, settles=action.settles, code=action.code, modules=modules,
+            resource_spec=action.resource_spec, settles=action.settles, revision=revision, modules=modules,
             snapshots=snapshots,
         )  # fmt: skip
         try:
@@ -159,8 +178,9 @@ class PlanRunner:
             await self._create_secret(job, action.attempt, record)
             generation = action.generation if action.awaits_activation else None
             pod = driver_pod(
-                job, action.desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"], standby_for=generation
-            )
+                job, desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"], revision=revision,
+                standby_for=generation,
+            )  # fmt: skip
             return await self.guard().create(pod)
         except ObjectExists:
             await self._tell_apart(pod, "annotations", ANNOTATION_CLAIM)
@@ -171,6 +191,48 @@ class PlanRunner:
                 "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
             )
             raise
+
+    async def _copy_modules(self, action: StartAttempt, job: JobIdentity) -> Modules | None:
+        """The copy of the user's modules that the attempt mounts; it is made where there is none. None without modules.
+
+        :raises CodeMissing: there is nothing to copy.
+        :raises ObjectConflict: the modules have changed since the look.
+        """
+        source = action.desired.spec.transform.code
+        if not source:
+            return None
+        name = modules_name(job, action.code)
+        copy = await self._cluster.get("ConfigMap", job.namespace, name) if action.code else None
+        if copy is not None and owner_uid(copy) == job.uid and digest_of_content(copy) == action.code:
+            return modules_of(copy, source=source)
+        body = await self._cluster.get("ConfigMap", job.namespace, source)
+        if body is None:
+            raise CodeMissing(message_of_missing(source, job.namespace))
+        if action.code and digest_of_content(body) != action.code:
+            msg = f"ConfigMap {source} has just changed"
+            raise ObjectConflict(msg)
+        manifest = modules_config_map(job, body)
+        await self._ensure_copy(manifest, job)
+        return modules_of(manifest, source=source)
+
+    async def _ensure_copy(self, manifest: Mapping[str, Any], job: JobIdentity) -> None:
+        """Creates an immutable ConfigMap whose name has the hash of its content.
+
+        :raises ObjectRefused: a foreign object has the name.
+        """
+        try:
+            await self.guard().create(manifest)
+        except ObjectExists:
+            name = manifest["metadata"]["name"]
+            existing = await self._cluster.get("ConfigMap", job.namespace, name)
+            parts = ("immutable", "data", "binaryData")
+            same = existing is not None and all(existing.get(part) == manifest.get(part) for part in parts)
+            if existing is not None and not (same and owner_uid(existing) == job.uid):
+                msg = (
+                    f"ConfigMap {name} exists, and it is not the operator's; delete it:"
+                    f" {commands.delete('ConfigMap', name, job.namespace)}"
+                )
+                raise ObjectRefused(msg) from None
 
     async def _checkpoint_of(self, name: str, job: JobIdentity) -> str:
         """The text of a snapshot's checkpoint, which its own ConfigMap holds.

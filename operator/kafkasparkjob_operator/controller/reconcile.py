@@ -21,6 +21,7 @@ from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
+from kafkasparkjob_operator.decisions.attempts import REVISION
 from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
     Action,
@@ -35,7 +36,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.state_machine import plan
-from kafkasparkjob_operator.identity import JobKey
+from kafkasparkjob_operator.identity import ANNOTATION_REVISION, JobKey
 from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
 from kafkasparkjob_operator.kubernetes.port import (
     Cluster,
@@ -236,7 +237,9 @@ class Reconciler:
             for action in the_plan.actions:
                 pod = await self._runner.run(action, job.identity)
                 if pod is not None:
-                    status["attempt"] = {**status["attempt"], "driverPodUID": pod["metadata"]["uid"]}
+                    revision = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_REVISION)
+                    started = {"driverPodUID": pod["metadata"]["uid"], **({REVISION: revision} if revision else {})}
+                    status["attempt"] = {**status["attempt"], **started}
         except NotLeading:
             raise
         except ClusterError as error:

@@ -40,6 +40,12 @@ class SnapshotNotReady(ClusterError):
     reason = JobReason.SNAPSHOT_NOT_READY
 
 
+class CodeMissing(ClusterError):
+    """The ConfigMap of the user's modules does not exist, and the operator has no copy of it."""
+
+    reason = JobReason.CODE_MISSING
+
+
 class NameTaken(ClusterError):
     """A foreign object has a name of the next attempt: that of its ConfigMap, or of its driver's pod."""
 
@@ -53,7 +59,7 @@ class NameTaken(ClusterError):
         self.kind, self.name = kind, name
 
 
-AT_ONCE = (NameTaken, SnapshotNotReady)
+AT_ONCE = (CodeMissing, NameTaken, SnapshotNotReady)
 """Failures that status and events report at once."""
 
 
@@ -113,7 +119,7 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
         text = f"Kubernetes refused an object of the next attempt: {text}"
     elif isinstance(error, NameTaken):
         reason = TAKEN[error.kind]
-    elif isinstance(error, ObjectAwaitsCollection | SnapshotNotReady):
+    elif isinstance(error, CodeMissing | ObjectAwaitsCollection | SnapshotNotReady):
         reason = error.reason
     else:  # the job is not the cause
         reason = JobReason.START_FAILED

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from kafkasparkjob_operator.decisions.endings import ending_of
 from kafkasparkjob_operator.identity import JobIdentity
-from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation, recorded_number
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Kept, Live, Observation, recorded_number
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
+from kafkasparkjob_operator.resources.revisions import KEPT, modules_name
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import StatusDraft
@@ -24,6 +25,8 @@ AWAIT_CLAIMANT = 10.0
 """Seconds to wait for the driver pod of a claimed attempt; the claimant creates it right after the ConfigMap."""
 CODE_DIGEST = "codeDigest"
 """``status.attempt``: digest of the modules that the attempt was started with."""
+REVISION = "revision"
+"""``status.attempt``: the ConfigMap of the attempt's revision."""
 
 _START_AFTER_STOP: dict[str, StartReason] = {
     StopReason.SUSPEND: StartReason.RESUMED,
@@ -116,6 +119,27 @@ def snapshot_of_start(live: Live, desired: DesiredJob) -> str:
     return due_snapshot(desired.spec.start_snapshot, desired.spec.restore, live.state.document)
 
 
+def unneeded_revisions(observation: Observation, live: Live, *, revision: str, code: str) -> tuple[Kept, ...]:
+    """Revisions and copies of modules that may be deleted when an attempt starts.
+
+    Those of attempts stay, whose pods may still mount the copies, and the three newest others.
+
+    :param revision: of the attempt that starts. :param code: digest of its modules.
+    """
+    job = observation.job.identity
+    records = [record for record in live.records if record.owner_uid == job.uid]
+    needed = {revision, *(record.revision for record in records)}
+    others = sorted(
+        (kept for kept in live.revisions if kept.name not in needed),
+        key=lambda kept: (kept.created.timestamp() if kept.created else 0.0, kept.name), reverse=True,
+    )  # fmt: skip
+    needed |= {kept.name for kept in others[:KEPT]}
+    modules = {modules_name(job, digest) for digest in (code, *(record.code for record in records)) if digest}
+    modules |= {kept.modules for kept in live.revisions if kept.name in needed}
+    old = [kept for kept in live.revisions if kept.name not in needed]
+    return (*old, *(kept for kept in live.modules if kept.name not in modules))
+
+
 def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, ...]:
     """ConfigMaps of attempts without a driver pod: an operator is about to create it, or ended before it could.
 
@@ -154,6 +178,7 @@ def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) 
             "driverPod": names.driver_pod(job.name, number),
             "outcome": str(ending_of(None, attempt=number, document=document).outcome),
             CODE_DIGEST: "" if record is None else record.code,
+            **({REVISION: record.revision} if record is not None and record.revision else {}),
         },
     )
 

@@ -37,7 +37,7 @@ class StartAttempt:
     :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
     :param settles: the driver settles the transactions of earlier attempts and ends.
     :param referenced: what executors of earlier attempts refer to; they may still run.
-    :param code: digest of the user's modules, for the attempt's ConfigMap.
+    :param code: digest of the user's modules; empty without any, or where they are to be read.
     :param snapshot: that the attempt begins at; empty for none.
     """
 
@@ -97,7 +97,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAttemptRecord:
-    """Delete the ConfigMap of an attempt that is no longer needed.
+    """Delete the ConfigMap of an attempt or of a revision, or a copy of modules, that is no longer needed.
 
     :param name: of the ConfigMap, which ``uid`` identifies.
     """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
     CODE_DIGEST,
+    REVISION,
     record_of,
     show_spec,
     show_start,
@@ -71,6 +72,8 @@ def adopt(
             section["startReason"] = str(reason)
         if found is not None and found.code:
             section[CODE_DIGEST] = found.code
+        if driver.revision:
+            section[REVISION] = driver.revision
         draft.section("lastFailure").pop("fatal", None)  # or the attempt would not have been started
         show_start(draft, driver.attempt, reason)
         spec = spec_of(live, driver.attempt, job, settings, parallelism=driver.asked_parallelism)

@@ -20,6 +20,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     standby_drivers,
     unused_claims,
 )
+from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.decisions.revision import Cause, cause_of_end, cause_of_wait
@@ -233,7 +234,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     claims = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in unused_claims(observation, live))
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
-        referenced=live.references(job.identity), code=observation.code,
+        referenced=live.references(job.identity), code=digest_of_start(draft, observation, live, job.spec, None),
         snapshot=snapshot_of_start(live, desired),
     )  # fmt: skip
     return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)

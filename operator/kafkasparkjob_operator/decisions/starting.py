@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
     CODE_DIGEST,
+    REVISION,
     claimant_seconds,
     current_attempt,
     next_attempt,
@@ -18,6 +19,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     spec_of,
     standby_drivers,
     start_reason,
+    unneeded_revisions,
     unused_claims,
 )
 from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
@@ -38,6 +40,7 @@ from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, 
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
+from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.reasons import JobReason, StartReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
@@ -262,6 +265,12 @@ def submit(
         and record not in claims
         and record.attempt not in kept
     )
+    revision = revision_of(chosen.spec, desired, modules=code).name(job.identity)
+    revision = revision if activated is None else activated.revision
+    actions.extend(
+        DeleteAttemptRecord(name=kept.name, uid=kept.uid)
+        for kept in unneeded_revisions(observation, live, revision=revision, code=code)
+    )
     prepared = None if standby is None else spec_of(live, number, job.identity, settings)
     _announce(draft, number, reason, prepared or desired, standby)
     pod = names.driver_pod(job.identity.name, number)
@@ -274,6 +283,7 @@ def submit(
             "startReason": str(reason),
             "driverPod": pod,
             **({"driverPodUID": standby.uid} if standby is not None else {}),
+            **({REVISION: standby.revision} if standby is not None and standby.revision else {}),
             CODE_DIGEST: code,
         },
     )

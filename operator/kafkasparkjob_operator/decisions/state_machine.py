@@ -16,7 +16,7 @@ from datetime import datetime
 
 from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
-from kafkasparkjob_operator.decisions.checks.code import changed_code, note_code
+from kafkasparkjob_operator.decisions.checks.code import changed_code, missing_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
 from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence, silence_of
 from kafkasparkjob_operator.decisions.checks.idle_subtasks import tell_idle_subtasks
@@ -242,6 +242,10 @@ class _Planner:
     def _prepares(self, driver: PodView, report: Report | None) -> bool:
         """True while the driver is not stopped for the changed resource: its standby driver starts, or fails."""
         assert self.desired is not None
+        missing = missing_code(self.draft, self.observation, self._live())
+        if missing is not None:
+            refuse(self.draft, self.observation, missing)
+            return True
         works = report is not None and report.state is DriverState.RUNNING
         if not works and is_refused(self.draft):
             return True  # it has the spec that worked, and comes up

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import kubernetes
 import urllib3
 
-from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
+from kafkasparkjob_operator.identity import ROLES_OF_ATTEMPTS, JobKey
 from kafkasparkjob_operator.kubernetes.answers import CONFLICT, NOT_FOUND, error_of, json_object
 from kafkasparkjob_operator.kubernetes.paths import ALL_JOBS, DISCOVERY, NAMESPACES, collection, object_path
 from kafkasparkjob_operator.kubernetes.port import (
@@ -124,7 +124,7 @@ class KubeCluster:
         return await self._list(collection("Pod", key.namespace), f"{names.LABEL_JOB}={key.name}")
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
-        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE}={ROLE_ATTEMPT}"
+        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE} in ({','.join(ROLES_OF_ATTEMPTS)})"
         return await self._list(collection("ConfigMap", key.namespace), selector, accept=_METADATA_ONLY)
 
     async def list_versions(self, namespace: str) -> Mapping[str, str]:

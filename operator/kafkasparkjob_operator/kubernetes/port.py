@@ -69,7 +69,7 @@ class Cluster(Protocol):
     async def list_pods(self, key: JobKey) -> Sequence[Body]: ...
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
-        """The ConfigMaps with the labels of the job's attempts, without their data."""
+        """The ConfigMaps with the labels of the job's attempts, revisions and modules, without their data."""
         ...
 
     async def list_versions(self, namespace: str) -> Mapping[str, str]:

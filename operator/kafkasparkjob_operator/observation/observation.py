@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, FINALIZER, ROLE_ATTEMPT, JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.identity import (
+    ANNOTATION_MODULES,
+    ANNOTATION_PAUSE,
+    FINALIZER,
+    ROLE_ATTEMPT,
+    ROLE_MODULES,
+    ROLE_REVISION,
+    JobIdentity,
+    JobKey,
+    owner_uid,
+)
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
@@ -18,6 +29,7 @@ from kafkasparkjob_operator.resources.config_maps import (
     DEFAULT_IMAGE_KEY,
     REFERENCES_KEY,
     RESOURCE_SPEC_KEY,
+    REVISION_NAME_KEY,
     SETTLES_KEY,
 )
 from kafkasparkjob_operator.resources.references import References, recorded_references
@@ -30,6 +42,8 @@ NUMBERS_AHEAD = 100_000
 
 MAX_UID = 64
 """Characters of a UID that are kept; Kubernetes' own have 36."""
+_KEPT = re.compile(r"[cr][0-9a-f]{10}")
+"""End of the names of revisions and of copies of modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +86,7 @@ class AttemptRecord:
     :param default_image: the attempt's image, where ``spec`` names none.
     :param references: the names that the attempt's executors refer to.
     :param code: digest of the modules at the start; empty where it was unknown, or an older release started it.
+    :param revision: the ConfigMap of its revision; empty where it only settles, or an older release started it.
     """
 
     attempt: int
@@ -85,6 +100,20 @@ class AttemptRecord:
     default_image: str = ""
     references: References = field(default_factory=References)
     code: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The ConfigMap of a revision, or a copy of modules, by its metadata.
+
+    :param modules: of a revision: the copy of its modules; empty without any.
+    """
+
+    name: str
+    uid: str
+    created: datetime | None
+    modules: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +122,13 @@ class Live:
 
     :param foreign: names of ConfigMaps with the labels of an attempt of the job that are none.
     :param taken: names of attempts' objects that the API server refused, because foreign objects have them.
+    :param revisions: of this incarnation of the resource. :param modules: likewise, copies of modules.
     """
 
     state: StateView
     records: tuple[AttemptRecord, ...]
+    revisions: tuple[Kept, ...] = ()
+    modules: tuple[Kept, ...] = ()
     foreign: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
 
@@ -238,6 +270,8 @@ def live_observation(
         live=Live(
             state=state,
             records=tuple(sorted(records.values(), key=lambda record: record.attempt)),
+            revisions=_kept(by_name, job.identity, ROLE_REVISION),
+            modules=_kept(by_name, job.identity, ROLE_MODULES),
             foreign=tuple(sorted(set(labelled) - set(records))),
             taken=taken,
         ),
@@ -269,14 +303,29 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         generation, spec = whole_of(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
+        revision = str(recorded.get(REVISION_NAME_KEY, ""))
     except (ValueError, TypeError, KeyError, RecursionError):
-        generation, spec, settles, image, references, code = 0, {}, False, "", References(), ""
+        generation, spec, settles, image, references, code, revision = 0, {}, False, "", References(), "", ""
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
         uid=str(body["metadata"].get("uid", "")), name=str(body["metadata"].get("name", "")), settles=settles,
-        default_image=image, references=references, code=code,
+        default_image=image, references=references, code=code, revision=revision,
     )  # fmt: skip
+
+
+def _kept(by_name: Mapping[str, Mapping[str, Any]], job: JobIdentity, role: str) -> tuple[Kept, ...]:
+    """Without foreign objects: by owner, and by a name that the operator gives."""
+    return tuple(
+        Kept(
+            name=name,
+            uid=str(body["metadata"].get("uid", "")),
+            created=parse_time(body["metadata"].get("creationTimestamp")),
+            modules=str((body["metadata"].get("annotations") or {}).get(ANNOTATION_MODULES, "")),
+        )
+        for name, body in sorted(by_name.items())
+        if _role(body) == role and owner_uid(body) == job.uid and _KEPT.fullmatch(name.removeprefix(f"{job.name}-"))
+    )
 
 
 def _role(body: Mapping[str, Any]) -> str:

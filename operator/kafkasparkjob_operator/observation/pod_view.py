@@ -15,6 +15,8 @@ from kafkasparkjob_operator.identity import (
     ANNOTATION_FAILURE,
     ANNOTATION_GENERATION,
     ANNOTATION_REFUSED,
+    ANNOTATION_REVISION,
+    ANNOTATION_SOURCE,
     owner_uid,
 )
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
@@ -44,7 +46,8 @@ class PodView:
         makes the pod.
     :param standby_refused: of a driver: the generation for which no standby driver could be created; else 0.
     :param asked_parallelism: of a driver that was asked for a rescale in place; else 0. ``asked_at`` says when.
-    :param code: of a driver: the ConfigMap of the user's modules that it mounts; else empty.
+    :param code: of a driver: the user's ConfigMap whose modules it has; else empty.
+    :param revision: of a driver: the ConfigMap of its revision; empty for a driver of an earlier release.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
@@ -72,6 +75,7 @@ class PodView:
     asked_parallelism: int = 0
     asked_at: datetime | None = None
     code: str = ""
+    revision: str = ""
     awaits_activation: bool = False
     created: datetime | None = None
     node: str = ""
@@ -136,6 +140,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         asked_parallelism=number_of(annotations.get(names.ANNOTATION_PARALLELISM, "")),
         asked_at=parse_time(annotations.get(ANNOTATION_ASKED)),
         code=_code(body) if role == names.ROLE_DRIVER else "",
+        revision=str(annotations.get(ANNOTATION_REVISION, ""))[:_MAX_NAME],
         awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
@@ -162,6 +167,10 @@ def number_of(text: str) -> int:
 
 
 def _code(body: Mapping[str, Any]) -> str:
+    """Its volume has a copy; drivers of an earlier release mount the user's ConfigMap."""
+    source = (body["metadata"].get("annotations") or {}).get(ANNOTATION_SOURCE)
+    if source is not None:
+        return str(source)[:_MAX_NAME]
     volumes = (body.get("spec") or {}).get("volumes") or ()
     mounted: Mapping[str, Any] = next((volume for volume in volumes if volume.get("name") == CODE_VOLUME), {})
     return str((mounted.get("configMap") or {}).get("name", ""))[:_MAX_NAME]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +20,12 @@ from kafkasparkjob_operator.identity import (
 )
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.references import References, references_of
+from kafkasparkjob_operator.resources.revisions import Modules
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import encode_retained
-from sparkapp.model.encoding.modules_digest import digest_of_modules
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 
@@ -39,7 +38,9 @@ DEFAULT_IMAGE_KEY = "defaultImage"
 REFERENCES_KEY = "references"
 """Likewise: the names that the attempt's executors refer to."""
 CODE_KEY = "codeDigest"
-"""Likewise: the digest of the user's modules when the attempt was started; absent where it was unknown."""
+"""Likewise: the digest of the user's modules when the attempt was started; absent where there were none."""
+REVISION_NAME_KEY = "revision"
+"""Likewise: the ConfigMap of the attempt's revision; absent where the attempt only settles."""
 
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
@@ -104,28 +105,30 @@ def attempt_config_map(
     generation: int,
     resource_spec: Mapping[str, Any],
     settles: bool = False,
-    code: str = "",
-    modules: Mapping[str, Any] | None = None,
+    revision: str = "",
+    modules: Modules | None = None,
     snapshots: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
-    :param code: digest of the user's modules; empty where it is unknown.
-    :param modules: the ConfigMap of the user's modules; None where there is none.
+    :param revision: its ConfigMap; empty for none.
+    :param modules: the copy of the user's modules; None where the attempt has none.
     :param snapshots: checkpoints of the snapshots that the attempt begins at, by name.
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
         settles_only=settles, snapshots=snapshots or {},
     )  # fmt: skip
-    template = executor_pod_template(job, desired, attempt=attempt)
+    mounted = desired.with_modules("" if modules is None else modules.name)
+    template = executor_pod_template(job, mounted, attempt=attempt)
     recorded = {
         "generation": generation,
         "spec": resource_spec,
-        REFERENCES_KEY: attempt_references(job, desired, attempt=attempt).record(),
+        REFERENCES_KEY: attempt_references(job, mounted, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
-        **({CODE_KEY: code} if code else {}),
+        **({REVISION_NAME_KEY: revision} if revision else {}),
+        **({} if modules is None else {CODE_KEY: modules.digest}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),
     }
     name = names.attempt_config_map(job.name, job.uid, attempt)
@@ -139,19 +142,16 @@ def attempt_config_map(
             names.SPARK_CONF_KEY: json.dumps(spark_conf(job, desired, attempt=attempt), indent=1, sort_keys=True),
             names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(template, sort_keys=False),
             RESOURCE_SPEC_KEY: json.dumps(recorded, separators=(",", ":"), sort_keys=True),
-            **({} if modules is None else {names.MODULES_KEY: _digest_of(modules)}),
+            **({} if modules is None else {names.MODULES_KEY: modules.files}),
         },
     }
 
 
-def _digest_of(modules: Mapping[str, Any]) -> str:
-    texts = {name: text.encode() for name, text in (modules.get("data") or {}).items()}
-    others = {name: base64.b64decode(text) for name, text in (modules.get("binaryData") or {}).items()}
-    return digest_of_modules({**texts, **others})
-
-
 def attempt_references(job: JobIdentity, desired: DesiredJob, *, attempt: int) -> References:
-    """The names that the executors of an attempt refer to."""
+    """The names that the executors of an attempt refer to.
+
+    :param desired: with the copy of the modules that they mount.
+    """
     template = executor_pod_template(job, desired, attempt=attempt)
     workload = desired.workload
     return references_of(template, image=workload.image, pull_secrets=workload.image_pull_secrets)

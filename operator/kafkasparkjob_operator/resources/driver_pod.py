@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasparkjob_operator.identity import ANNOTATION_CLAIM, ANNOTATION_GENERATION, JobIdentity, metadata
+from kafkasparkjob_operator.identity import (
+    ANNOTATION_CLAIM,
+    ANNOTATION_GENERATION,
+    ANNOTATION_REVISION,
+    ANNOTATION_SOURCE,
+    JobIdentity,
+    metadata,
+)
 from kafkasparkjob_operator.resources.pod_parts import (
     SPARK_DIRECTORY,
     container_security_context,
@@ -24,11 +31,18 @@ TERMINATION_GRACE_SECONDS = GRACE_SECONDS[names.ROLE_DRIVER]
 
 
 def driver_pod(
-    job: JobIdentity, desired: DesiredJob, *, attempt: int, claim_uid: str, standby_for: int | None = None
+    job: JobIdentity,
+    desired: DesiredJob,
+    *,
+    attempt: int,
+    claim_uid: str,
+    revision: str = "",
+    standby_for: int | None = None,
 ) -> dict[str, Any]:
     """The driver pod. It is never restarted in place: each attempt has a pod and a number of its own.
 
     :param claim_uid: UID of the attempt's ConfigMap.
+    :param revision: its ConfigMap; empty for an attempt that only settles.
     :param standby_for: the resource's generation, for a standby driver; None for a driver that starts at once.
     """
     workload = desired.workload
@@ -72,6 +86,10 @@ def driver_pod(
         "volumes": volumes,
     }
     annotations = {ANNOTATION_CLAIM: claim_uid}
+    if revision:
+        annotations[ANNOTATION_REVISION] = revision
+    if workload.modules != desired.spec.transform.code:
+        annotations[ANNOTATION_SOURCE] = desired.spec.transform.code
     if desired.spec.metrics_port:
         spec["containers"][0]["ports"] = [{"name": names.METRICS_PORT, "containerPort": desired.spec.metrics_port}]
         # Annotations that Prometheus uses where there is no PodMonitor.

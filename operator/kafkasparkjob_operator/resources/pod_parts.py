@@ -14,7 +14,7 @@ from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 SPARK_DIRECTORY = f"{names.WORK_DIRECTORY}/spark"
 """Spark's scratch space."""
 CODE_VOLUME = "code"
-"""The volume with the ConfigMap of the user's modules."""
+"""The volume with the copy of the user's modules."""
 
 _CREDENTIALS_MODE = 0o440
 
@@ -46,8 +46,8 @@ def volumes_and_mounts(
     secret = SecretFolder("secret", names.spark_secret(job.name, job.uid, attempt), ())
     volumes.append(_secret_volume("spark", secret))
     mounts.append({"name": "spark-secret", "mountPath": names.SPARK_SECRET_DIRECTORY, "readOnly": True})
-    if desired.spec.transform.code:
-        volumes.append({"name": CODE_VOLUME, "configMap": {"name": desired.spec.transform.code}})
+    if desired.workload.modules:
+        volumes.append({"name": CODE_VOLUME, "configMap": {"name": desired.workload.modules}})
         mounts.append({"name": CODE_VOLUME, "mountPath": names.CODE_DIRECTORY, "readOnly": True})
     if desired.spec.state_claim:
         volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": desired.spec.state_claim}})

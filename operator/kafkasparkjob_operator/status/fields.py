@@ -47,6 +47,10 @@ class Attempt:
     code_digest: str | None = at(
         "Digest of the modules in the configMapRef of spec.transform at the start.", default=None
     )
+    revision: str | None = at(
+        "Name of the ConfigMap with the revision that the attempt runs: its spec, image and copy of the modules.",
+        default=None,
+    )
     driver_pod: str | None = at("Name of the driver's pod.", default=None)
     driver_pod_uid: str | None = at("UID of the driver's pod.", default=None, path="driverPodUID")
     running_since: str | None = at(

@@ -61,6 +61,12 @@ class JobReason(ExplainedReason):
         "The ConfigMap with the transform's modules has other content. The driver drains, and the next attempt has the"
         " new modules.",
     )
+    CODE_MISSING = (
+        "CodeMissing",
+        "The ConfigMap with the transform's modules does not exist. The next attempt waits for it. A running attempt"
+        " continues with its copy.",
+        "Create the ConfigMap, or correct `configMapRef.name`.",
+    )
     CONFIG_MAP_NAME_TAKEN = (
         "ConfigMapNameTaken",
         "A ConfigMap that the operator did not create has a name of the next attempt. The operator tries the next"

@@ -72,6 +72,7 @@ class Workload:
     :param executor_cores: task slots of an executor.
     :param user: user and groups of the pods.
     :param default_image: the resource names no image, and ``image`` is the operator's default.
+    :param modules: the ConfigMap that the pods mount the user's modules from; empty for none.
     """
 
     image: str
@@ -84,6 +85,7 @@ class Workload:
     executor_cores: int
     user: PodUser = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    modules: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,13 @@ class DesiredJob:
     suspend: bool = False
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
     ttl_seconds_after_finished: int | None = None
+
+    def with_modules(self, name: str) -> DesiredJob:
+        """The job with pods that mount the modules from another ConfigMap; empty for no modules.
+
+        Called for an attempt, whose pods mount a copy.
+        """
+        return replace(self, workload=replace(self.workload, modules=name))
 
     def same_application(self, other: DesiredJob) -> bool:
         """True where an attempt of this job also runs the other job, so that no restart is needed.
@@ -145,6 +154,7 @@ def desired_from_resource(
             executor_cores=executor.cores,
             user=settings.user,
             spark_conf=checked_settings(own.spark_conf),
+            modules=job.transform.code,
         ),
         restart_nonce=own.restart_nonce,
         suspend=own.suspend,

@@ -64,6 +64,7 @@ def test_topics_with_one_copy_are_a_lasting_warning_of_a_ready_job(job: LiveJob)
 
 
 def test_the_executors_that_spark_would_create_are_admitted_as_restricted(job: LiveJob) -> None:
+    job.put_modules("code", "one")
     job.create(
         transform={"python": {"function": "a:b", "configMapRef": {"name": "code"}}},
         kafka={
@@ -75,6 +76,28 @@ def test_the_executors_that_spark_would_create_are_admitted_as_restricted(job: L
     name = job.add_executor(1)
     pod = job.api.call("GET", f"{job.pods_path}/{name}")
     assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_pods_mount_an_immutable_copy_of_the_modules(job: LiveJob) -> None:
+    """The real API server: the copy and the revision are the operator's, and an edit of the source is a new copy."""
+    job.put_modules("code", "one")
+    job.create(transform={"python": {"function": "a:b", "configMapRef": {"name": "code"}}})
+    job.run(1)
+    found = []
+    for attempt in (1, 2):
+        pod = job.api.call("GET", f"{job.pods_path}/{names.driver_pod(job.name, attempt)}")
+        name = next(each["configMap"]["name"] for each in pod["spec"]["volumes"] if each["name"] == "code")
+        copy = job.api.call("GET", f"{job.config_maps_path}/{name}")
+        revision = job.api.call("GET", f"{job.config_maps_path}/{job.status['attempt']['revision']}")
+        assert copy["immutable"] is revision["immutable"] is True
+        assert revision["metadata"]["annotations"]["kafkaspark.io/modules"] == name
+        found.append(copy["data"])
+        if attempt == 1:
+            job.put_modules("code", "two")
+            job.await_deletion(1)
+            job.release(1)
+            job.run(2)
+    assert found == [{"a.py": "one"}, {"a.py": "two"}]
 
 
 def test_the_driver_may_do_what_it_needs_and_nothing_else(job: LiveJob) -> None:

@@ -122,18 +122,12 @@ def failed(api: ApiClient, running: Running) -> LiveJob:
     """A job whose first attempt has failed for good, because of its modules."""
     job = LiveJob(api, running.place.namespace, f"t-{uuid.uuid4().hex[:8]}")
     job.create(transform={"python": {"function": "enrich:transform", "configMapRef": {"name": f"{job.name}-code"}}})
-    job.await_driver(1)
-    put_code(job, "one")
+    job.await_state("Pending", reason="CodeMissing")
+    job.put_modules(f"{job.name}-code", "one")
     job.run(1)
     job.ends(1, FATAL)
     job.await_state("Failed", reason="InvalidTransform")
     return job
-
-
-def put_code(job: LiveJob, text: str) -> None:
-    path = f"{job.config_maps_path}/{job.name}-code"
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{job.name}-code"}, "data": {"e.py": text}}
-    job.api.apply(path, body)
 
 
 def test_a_failed_job_starts_again_by_the_command_of_its_message(failed: LiveJob, type_it: Type) -> None:
@@ -145,7 +139,7 @@ def test_a_failed_job_starts_again_by_the_command_of_its_message(failed: LiveJob
 
 def test_a_failed_job_starts_again_when_its_modules_are_corrected(failed: LiveJob) -> None:
     """The ConfigMap did not exist when the job was created; the operator finds its change by itself."""
-    put_code(failed, "two")
+    failed.put_modules(f"{failed.name}-code", "two")
     failed.await_deletion(1)
     failed.release(1)
     failed.run(2)

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobKey
+from kafkasparkjob_operator.identity import ROLES_OF_ATTEMPTS, JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from sparkapp.model import names
 
@@ -64,7 +64,7 @@ class FakeKubernetes:
         return [
             {"kind": "PartialObjectMetadata", "metadata": each["metadata"]}
             for each in self._of_job("ConfigMap", key)
-            if each["metadata"]["labels"].get(names.LABEL_ROLE) == ROLE_ATTEMPT
+            if each["metadata"]["labels"].get(names.LABEL_ROLE) in ROLES_OF_ATTEMPTS
         ]
 
     async def list_versions(self, namespace: str) -> Mapping[str, str]:

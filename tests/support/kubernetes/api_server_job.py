@@ -40,6 +40,11 @@ class LiveJob:
         }
         return self.api.call("POST", JOBS.format(self.namespace), body)
 
+    def put_modules(self, name: str, text: str) -> None:
+        """A person writes the ConfigMap of the user's modules."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a.py": text}}
+        self.api.apply(f"{self.config_maps_path}/{name}", body)
+
     @property
     def body(self) -> dict[str, Any]:
         return self.api.call("GET", self.path)

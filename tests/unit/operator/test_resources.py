@@ -25,6 +25,7 @@ from kafkasparkjob_operator.resources.config_maps import (
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.resources.executor_template import executor_pod_template
 from kafkasparkjob_operator.resources.references import recorded_references
+from kafkasparkjob_operator.resources.revisions import Modules
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
 from sparkapp.model import names
@@ -122,7 +123,11 @@ def test_golden(name: str, manifest: dict[str, Any]) -> None:
 
 def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
     resource = job_body(**FULL)["spec"]
-    body = attempt_config_map(JOB, wanted(FULL), attempt=3, generation=7, resource_spec=resource)
+    modules = Modules(name="orders-c0123456789", source="enrich-code", digest="content", files="files")
+    mounted = wanted(FULL).with_modules(modules.name)
+    body = attempt_config_map(
+        JOB, wanted(FULL), attempt=3, generation=7, resource_spec=resource, modules=modules, revision="orders-r1"
+    )
     assert body["immutable"] is True
     assert body["metadata"]["name"] == names.attempt_config_map("orders", JOB.uid, 3)
     job = decode_job(body["data"][names.JOB_KEY])
@@ -130,13 +135,15 @@ def test_the_driver_reads_the_job_that_the_operator_wrote() -> None:
     assert job.spec == wanted(FULL).spec
     recorded = json.loads(body["data"][RESOURCE_SPEC_KEY])
     references = recorded_references(recorded.pop(REFERENCES_KEY))
-    assert recorded == {"generation": 7, "spec": resource}
-    assert references == attempt_references(JOB, wanted(FULL), attempt=3)
+    assert recorded == {"generation": 7, "spec": resource, "revision": "orders-r1", "codeDigest": "content"}
+    assert body["data"][names.MODULES_KEY] == "files"
+    assert references == attempt_references(JOB, mounted, attempt=3)
+    assert references.configmaps == ("orders-c0123456789",)
     assert {"api", "kafka-user", "registry", "registry-ca", "registry-user"} <= set(references.secrets)
     settings = json.loads(body["data"][names.SPARK_CONF_KEY])
     assert all(isinstance(value, str) for value in settings.values())
     template = yaml.safe_load(body["data"][names.EXECUTOR_POD_TEMPLATE_KEY])
-    assert template == executor_pod_template(JOB, wanted(FULL), attempt=3)
+    assert template == executor_pod_template(JOB, mounted, attempt=3)
 
 
 @pytest.mark.parametrize("spec", [{}, FULL, TEMPLATES])

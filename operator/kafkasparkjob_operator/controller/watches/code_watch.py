@@ -6,8 +6,6 @@ A watch without a label would bring the contents of every ConfigMap of the names
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 
 from kafkasparkjob_operator.controller.cache import Cache
@@ -16,6 +14,7 @@ from kafkasparkjob_operator.decisions.checks.code import config_map_of
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import Cluster, ClusterError
 from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.resources.revisions import digest_of_content
 
 LOG = logging.getLogger(__name__)
 
@@ -34,8 +33,7 @@ async def digest_of(cluster: Cluster, job: JobResource) -> str:
     body = await cluster.get("ConfigMap", job.identity.namespace, name) if name else None
     if body is None:
         return ""
-    content = json.dumps([body.get("data") or {}, body.get("binaryData") or {}], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return digest_of_content(body)
 
 
 class CodeWatch:

@@ -1,5 +1,7 @@
 """The ConfigMap of the user's modules: its change starts another attempt, as a change of the spec does.
 
+Pods mount a copy of it (:mod:`~kafkasparkjob_operator.resources.revisions`), so an attempt has one version.
+
 Another name in the resource is a change of the spec, so contents are compared only under the same name.
 """
 
@@ -9,8 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, current_attempt, record_of
+from kafkasparkjob_operator.decisions.revision import Cause
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.resources.revisions import modules_name
+from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import StatusDraft
 
 
@@ -39,9 +44,9 @@ def changed_code(draft: StatusDraft, observation: Observation, imported: str) ->
 def digest_of_start(
     draft: StatusDraft, observation: Observation, live: Live, spec: Mapping[str, Any], standby: AttemptRecord | None
 ) -> str:
-    """The digest of the modules that the next attempt imports; empty where it is unknown.
+    """The digest of the modules that the next attempt imports; empty where they have to be read.
 
-    Without a better source it is that of the current attempt. Where that is old, the next attempt is stopped once more.
+    Where the resource's ConfigMap is gone, or the attempt has the spec of an earlier attempt, there may be a copy.
 
     :param spec: the spec that the next attempt runs, which may name another ConfigMap than the resource.
     :param standby: of the standby driver that is activated: it has imported the modules of its own start.
@@ -49,15 +54,38 @@ def digest_of_start(
     name = config_map_of(spec)
     if standby is not None and standby.code:
         return standby.code
-    if standby is None and name == config_map_of(observation.job.spec):
+    job = observation.job
+    if standby is None and observation.code and name == config_map_of(job.spec):
         return observation.code
-    current = record_of(live, current_attempt(observation), observation.job.identity.uid)
+    current = record_of(live, current_attempt(observation), job.identity.uid)
+    digest = str(draft.section("attempt").get(CODE_DIGEST, ""))
     known = current is not None and config_map_of(current.spec) == name
-    return str(draft.section("attempt").get(CODE_DIGEST, "")) if known else ""
+    copied = modules_name(job.identity, digest) in {kept.name for kept in live.modules}
+    return digest if known and (copied or standby is not None) else ""
+
+
+def missing_code(draft: StatusDraft, observation: Observation, live: Live) -> Cause | None:
+    """Why the resource's spec cannot replace an attempt: its modules do not exist. None where they do.
+
+    Called by the state machine before it stops an attempt for a changed spec.
+    """
+    job = observation.job
+    name = config_map_of(job.spec)
+    if not name or digest_of_start(draft, observation, live, job.spec, None):
+        return None
+    return Cause(reason=JobReason.CODE_MISSING, message=message_of_missing(name, job.identity.namespace))
+
+
+def message_of_missing(name: str, namespace: str) -> str:
+    """:param name: of the ConfigMap that does not exist."""
+    return (
+        f"ConfigMap {name} of spec.transform does not exist; create it: kubectl create configmap {name} -n {namespace}"
+        " --from-file=FILE"
+    )
 
 
 def note_code(draft: StatusDraft, observation: Observation, driver: PodView) -> None:
-    """Records the digest for an attempt that was started before its ConfigMap existed.
+    """Records the digest for an attempt of an earlier release, which was started before its ConfigMap existed.
 
     Called by the state machine at each look. The driver's pod waits for the ConfigMap, so the first content that the
     operator sees is taken for the content that the driver imports.

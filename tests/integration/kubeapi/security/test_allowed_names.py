@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_SNAPSHOT
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_MODULES, ROLE_REVISION, ROLE_SNAPSHOT
 from sparkapp.model import names
 from tests.support.kubernetes.admission_policies import AdmissionPolicies
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
@@ -108,7 +108,8 @@ def test_a_tenant_describes_no_attempt(api: ApiClient, place: Place, policies: A
     forged = config_map("orders-8-job", labels)
     await_that("an attempt is refused", lambda: refusal in answer("POST", f"{path}?dryRun=All", forged))
     assert refusal in answer("POST", path, forged)
-    assert refusal in answer("POST", path, config_map("before-0-snapshot", {names.LABEL_ROLE: ROLE_SNAPSHOT}))
+    for role in (ROLE_SNAPSHOT, ROLE_REVISION, ROLE_MODULES):
+        assert refusal in answer("POST", path, config_map(f"orders-{role}", {names.LABEL_ROLE: role}))
     labelled = {"metadata": {"labels": labels}}
     assert refusal in answer("PATCH", f"{path}/orders-9-job", labelled)
     assert answer("PATCH", f"{path}/orders-9-job", {"data": {"k": "v"}}) == ""

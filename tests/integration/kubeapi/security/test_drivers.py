@@ -91,6 +91,7 @@ def jobs(open_place: Place, api: ApiClient, kubeconfig: Path) -> Iterator[dict[s
     with operators(open_place, kubeconfig.parent) as start:
         start().await_leading()
         made = {name: LiveJob(api, open_place.namespace, name) for name in (JOB, OTHER)}
+        made[JOB].put_modules("code", "one")
         made[JOB].create(**SPEC)
         made[OTHER].create()
         for job in made.values():

@@ -45,6 +45,7 @@ async def test_a_new_job_gets_everything_its_driver_needs_and_the_driver_last(
     await operator_fixture.look()
     assert kinds(operator_fixture) == [
         ("ConfigMap", "orders-state"),
+        ("ConfigMap", operator_fixture.status["attempt"]["revision"]),
         ("ServiceAccount", "orders-driver"),
         ("ServiceAccount", "orders-executor"),
         ("Role", "orders-driver"),

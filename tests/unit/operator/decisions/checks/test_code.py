@@ -69,10 +69,14 @@ async def test_a_job_that_its_code_has_failed_starts_again_when_the_code_is_corr
     assert operator_fixture.status["restarts"]["consecutiveFailures"] == 0
 
 
-async def test_a_job_with_a_later_config_map_starts_again_when_its_code_is_corrected() -> None:
+async def test_a_job_waits_for_its_config_map_and_starts_again_when_it_is_corrected() -> None:
     operator_fixture = OperatorFixture(transform={"python": CODE})
-    await operator_fixture.settle()
+    await operator_fixture.settle_or_refused()
+    assert operator_fixture.drivers == []
+    assert (operator_fixture.status["state"], operator_fixture.status["reason"]) == ("Pending", "CodeMissing")
+    assert "kubectl create configmap modules -n team" in operator_fixture.status["message"]
     put_code(operator_fixture, "one")
+    await found_by_the_watch(operator_fixture)
     operator_fixture.kubernetes.pod_runs("orders-1-driver")
     operator_fixture.driver_ends(1, FATAL)
     await operator_fixture.settle()

@@ -16,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import attempt_config_map
+from kafkasparkjob_operator.resources.revisions import modules_config_map, modules_of
 from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
 from sparkapp.checkpoint.kubernetes.incarnation import prove_incarnation, prove_modules
@@ -178,12 +179,17 @@ def mounted_at(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def test_modules_are_those_that_the_operator_found(tmp_path: Path) -> None:
-    found = {"data": {"a.py": "é = 1", "b.py": ""}, "binaryData": {"c.so": base64.b64encode(b"\xff\x00").decode()}}
+    found = {
+        "metadata": {"name": "code"},
+        "data": {"a.py": "é = 1", "b.py": ""},
+        "binaryData": {"c.so": base64.b64encode(b"\xff\x00").decode()},
+    }
     described = tmp_path / "job"
     described.mkdir()
     desired = desired_from_resource(job_body()["spec"], namespace="team", name="orders")
     identity = JobIdentity("team", "orders", OWN)
-    body = attempt_config_map(identity, desired, attempt=1, generation=1, resource_spec={}, modules=found)
+    modules = modules_of(modules_config_map(identity, found), source="code")
+    body = attempt_config_map(identity, desired, attempt=1, generation=1, resource_spec={}, modules=modules)
     (described / names.MODULES_KEY).write_text(body["data"][names.MODULES_KEY], encoding="utf-8")
     same = {"a.py": "é = 1".encode(), "b.py": b"", "c.so": b"\xff\x00"}
     prove_modules(described, mounted_at(tmp_path / "same", same))
