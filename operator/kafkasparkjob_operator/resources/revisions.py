@@ -1,4 +1,4 @@
-"""Revisions of a job: what an attempt runs, as immutable ConfigMaps that outlive the attempt (ADR 79).
+"""Revisions of a job: what an attempt runs, as immutable ConfigMaps that outlive the attempt (ADR 80).
 
 A revision is the spec without what starts no other attempt, the resolved image, and digests of the administrator's
 templates and of the user's modules. The modules are copied: pods mount the copy, so all of an attempt have one version.
