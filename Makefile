@@ -50,7 +50,7 @@ lock: setup ## write the lock files from pyproject.toml
 lock-debian: setup ## write locks/debian and the date of the images' files from Debian's archive
 	@$(PY) -m imagerelease lock-debian
 
-class-list: setup ## write images/sparkapp/classes.list, after a change of Spark or Java
+class-list: setup ## write sparkapp/spark/launch/archive/classes.list, after a change of Spark or Java
 	@$(PY) -m imagerelease class-list
 
 release-images: setup ## build the images of a release with their bills of materials into artifacts/images
@@ -97,8 +97,8 @@ test-all: ## run lint and every test: each cell, story and file on the cluster, 
 	@$(MAKE) --no-print-directory images-twice
 
 # The JVMs of tests start with a class archive, like those of the image.
-$(CLASSES): $(VENV)/.ready images/sparkapp/class_archive.py images/sparkapp/classes.list
-	@$(PY) images/sparkapp/class_archive.py $(@D)
+$(CLASSES): $(VENV)/.ready sparkapp/spark/launch/archive/class_archive.py sparkapp/spark/launch/archive/classes.list
+	@$(PY) sparkapp/spark/launch/archive/class_archive.py $(@D)
 
 ready:
 	@$(MAKE) --no-print-directory cluster-up

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         command.add_argument("--archive", default="", help="a snapshot archive; by default the machine's archive")
         command.add_argument("--output", type=Path, default=REPOSITORY / "artifacts" / "images", metavar="FOLDER")
     commands.add_parser("lock-debian", help="write locks/debian from Debian's archive")
-    commands.add_parser("class-list", help="write images/sparkapp/classes.list from a run of Spark")
+    commands.add_parser("class-list", help="write sparkapp/spark/launch/archive/classes.list from a run of Spark")
     options = parser.parse_args(arguments)
     try:
         if options.command == "lock-debian":

@@ -1,4 +1,4 @@
-"""``images/sparkapp/classes.list``: the classes that the JVMs of a small Spark job load.
+"""``sparkapp/spark/launch/archive/classes.list``: the classes that the JVMs of a small Spark job load.
 
 The list is a file of the repository, because no two runs load the same classes.
 """
@@ -18,7 +18,7 @@ import pyspark
 
 from localcluster.settings import REPOSITORY
 
-LIST = REPOSITORY / "images" / "sparkapp" / "classes.list"
+LIST = REPOSITORY / "sparkapp" / "spark" / "launch" / "archive" / "classes.list"
 WARM_UP = """
 import json, sys
 from pyspark.sql import SparkSession, functions as f

@@ -12,10 +12,10 @@ from pathlib import Path
 from kafkaspark.cluster_topics import Topics
 from kafkaspark.dev.attempts import Attempts
 from kafkaspark.dev.broker_job import broker_job
+from kafkaspark.dev.job_files import JobFiles
 from kafkaspark.dev.screen import Screen
-from kafkaspark.dev.watch import Signatures, changed_since, files_of, signatures
-from kafkaspark.local.input_file import read_records
-from kafkaspark.local.project import Project, read_project
+from kafkaspark.dev.watch import changed_since
+from kafkaspark.local.project import Project
 from kafkaspark.local.records import Record
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 from sparkapp.model.job.spec import Job
@@ -32,7 +32,7 @@ class BrokerRounds:
         self._options = options
         self._screen = screen
         self._topics = Topics({"bootstrap.servers": options.bootstrap})
-        self._watched: Signatures = signatures([options.file])
+        self._files = JobFiles(options)
         self._attempts: Attempts | None = None
         self._produced = 0
         self._is_tailed = False
@@ -49,7 +49,7 @@ class BrokerRounds:
 
     def _rounds(self) -> int:
         while True:
-            self._watched = signatures(self._watched)
+            self._files.begin()
             status = self._begin()
             if status and self._options.once:
                 return status
@@ -66,23 +66,14 @@ class BrokerRounds:
         """Starts an attempt; the exit status of ``--once`` if it cannot."""
         options = self._options
         try:
-            project = read_project(
-                options.file, name=options.name, namespace=options.namespace, environ=os.environ
-            )  # fmt: skip
-            now = signatures(files_of(project, options.file))
-            self._watched = {file: self._watched.get(file, signature) for file, signature in now.items()}
-            records = read_records(options.input, values_only=options.values) if options.input else []
+            project, records = self._files.read()
             job = broker_job(
                 project.job, bootstrap=options.bootstrap, as_is=options.as_is, writes_source=options.input is not None
             )  # fmt: skip
             self._prepare_topics(job, records, renamed=job.spec.source.topics != project.job.spec.source.topics)
             self._start(job, project)
-        except (OSError, ValueError) as error:
-            self._screen.unreadable(str(error))
-            return 2
-        except KafkaSparkJobError as error:
-            self._screen.fails(error)
-            return 1
+        except (OSError, ValueError, KafkaSparkJobError) as error:
+            return self._screen.refuses(error)
         return 0
 
     def _start(self, job: Job, project: Project) -> None:
@@ -100,7 +91,7 @@ class BrokerRounds:
         shown: Report | None = None
         is_told = False
         while True:
-            changed = changed_since(self._watched)
+            changed = changed_since(self._files.watched)
             if changed and not self._options.once:
                 return changed
             attempts = self._attempts

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkaspark.dev.broker_job import SUFFIX
+from kafkaspark.dev.job_files import JobFiles
 from kafkaspark.dev.screen import Screen
-from kafkaspark.dev.watch import Signatures, await_change, files_of, signatures
-from kafkaspark.local.input_file import read_records
-from kafkaspark.local.project import Project, read_project
+from kafkaspark.dev.watch import await_change
+from kafkaspark.local.project import Project
 from kafkaspark.local.records import Record
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.rules.engine_rules import chosen_engine
@@ -97,33 +96,26 @@ class Rounds:
         self._options = options
         self._screen = screen
         self._spark = spark
-        self._watched: Signatures = signatures([options.file, options.input])
-        """Of the files that the last round has read, before it read them."""
+        self._files = JobFiles(options, also_watched=[options.input])
 
     def run(self) -> int:
         """The exit status; without ``--once`` it ends by an interrupt alone."""
         if self._options.once:
             return self._round()
         while True:
-            self._watched = signatures(self._watched)
+            self._files.begin()
             self._round()
+            archive = self._spark.rests()
+            if archive is not None:
+                self._screen.says(f"the next start of Spark is faster: its classes go to {archive}, in the background")
             self._screen.waits()
-            self._screen.begins(await_change(self._watched))
+            self._screen.begins(await_change(self._files.watched))
 
     def _round(self) -> int:
-        options = self._options
         try:
-            project = read_project(
-                options.file, name=options.name, namespace=options.namespace, environ=os.environ
-            )  # fmt: skip
-            self._watch(project)
-            records = read_records(options.input, values_only=options.values)
-        except (OSError, ValueError) as error:
-            self._screen.unreadable(str(error))
-            return 2
-        except KafkaSparkJobError as error:
-            self._screen.fails(error)
-            return 1
+            project, records = self._files.read()
+        except (OSError, ValueError, KafkaSparkJobError) as error:
+            return self._screen.refuses(error)
         return self._run(project, records)
 
     def _run(self, project: Project, records: list[Record]) -> int:
@@ -139,7 +131,3 @@ class Rounds:
             return 1
         self._screen.wrote(output, read=len(records), seconds=time.monotonic() - started)
         return 0
-
-    def _watch(self, project: Project) -> None:
-        now = signatures([self._options.input, *files_of(project, self._options.file)])
-        self._watched = {file: self._watched.get(file, signature) for file, signature in now.items()}

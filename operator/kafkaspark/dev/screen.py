@@ -61,6 +61,14 @@ class Screen:
         if error.detail:
             self._say(error.detail.rstrip(), _DIM)
 
+    def refuses(self, error: Exception) -> int:
+        """The job cannot run; the exit status of ``--once``."""
+        if isinstance(error, KafkaSparkJobError):
+            self.fails(error)
+            return 1
+        self.unreadable(str(error))
+        return 2
+
     def unreadable(self, message: str) -> None:
         """A file cannot be read."""
         self._say(message, _RED)

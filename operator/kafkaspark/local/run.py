@@ -50,6 +50,22 @@ def run_project(project: Project, checkpoints: Checkpoints, spark: LocalSpark, *
             raise RecordFailed(text, remedy=error.remedy, detail=found.error.detail) from error
 
 
+def check_transform(project: Project, spark: LocalSpark) -> None:
+    """Imports the job's code. In the micro-batch engine Spark plans it, too, as a stream of no records.
+
+    Called by ``kafkaspark validate``. A factory of an Arrow function is not called: it may open connections.
+
+    :raises KafkaSparkJobError: as the job would fail.
+    """
+    if chosen_engine(project.job.spec)[0] is Engine.MICRO_BATCH:
+        run_project(project, [[]], spark)
+    elif project.job.spec.transform.arrow.name:
+        from sparkapp.spark.frames.batch_transform import import_arrow
+
+        with variables_set(project.environment), user_code().importable(project.files, fresh=False):
+            import_arrow(project.job.spec.transform.arrow)
+
+
 def _run(job: Job, spark: LocalSpark, project: Project, checkpoints: Checkpoints) -> Output:
     batches = source_batches(checkpoints, job.spec.source)
     if chosen_engine(job.spec)[0] is Engine.CONTINUOUS:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkaspark.local.classes import make_archive, use_archive
 from kafkaspark.local.code import user_code
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
@@ -72,15 +73,21 @@ class LocalSpark:
         scratch = Path(session.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir())
         return sorted(scratch.glob(f"blockmgr-*/dead-letters-{key}/*.arrow"))
 
+    def rests(self) -> Path | None:
+        """Spark has nothing to do for now. If the class archive is missing, it is made; its folder then."""
+        return None if self._first is None else make_archive()
+
     def close(self) -> None:
         """Stops the JVM's session; called at the end of the process or of a session of tests."""
         if self._first is not None:
             self._first.stop()
             self._first = None
+            make_archive()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _start(self, job: Job) -> SparkSession:
-        _check_java()
+        check_java()
+        use_archive()
         from sparkapp.spark.launch.jvm import Jvm
 
         settings = session_settings(job)
@@ -130,7 +137,10 @@ def _has_jvm() -> bool:
     return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
-def _check_java() -> None:
+def check_java() -> None:
+    """
+    :raises ConfigurationError: this machine has no Java.
+    """
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and (Path(home) / "bin" / "java").exists()):
         return

@@ -1,6 +1,6 @@
 """Every Spark setting of an attempt, computed before the heavy imports: the JVM starts with them at once.
 
-The image has an archive of loaded classes (``images/sparkapp/class_archive.py``), because most of a JVM's start is the
+The image has an archive of loaded classes (``sparkapp/spark/launch/archive``), because most of a JVM's start is the
 loading of classes. With it driver and executors start with half the CPU. It is valid for a class path that begins with
 the archive's own. A JVM with any other class path ignores it.
 """

@@ -12,7 +12,7 @@ import pytest
 
 from localcluster.settings import REPOSITORY
 
-SCRIPT = REPOSITORY / "images" / "sparkapp" / "class_archive.py"
+SCRIPT = REPOSITORY / "sparkapp" / "spark" / "launch" / "archive" / "class_archive.py"
 CLASSES = 600
 """The classes of a JVM's start, in which two threads load classes, are in every archive."""
 

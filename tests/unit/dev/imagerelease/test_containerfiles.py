@@ -79,5 +79,5 @@ def test_every_python_package_has_a_hash(name: str) -> None:
 
 def test_the_class_list_is_of_the_locked_spark() -> None:
     (version,) = re.findall(r"^pyspark==(\S+)", (REPOSITORY / "locks/sparkapp.txt").read_text(encoding="utf-8"), re.M)
-    title = (REPOSITORY / "images/sparkapp/classes.list").read_text(encoding="utf-8").partition("\n")[0]
+    title = (REPOSITORY / "sparkapp/spark/launch/archive/classes.list").read_text(encoding="utf-8").partition("\n")[0]
     assert f"with pyspark {version}." in title, "run make class-list"

@@ -67,7 +67,7 @@ def test_json_has_each_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_the_examples_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(file) for file in sorted(EXAMPLES.glob("0*.yaml"))]
-    assert main(["validate", "--namespace", "shop", *files]) == 0
+    assert main(["validate", "--no-plan", "--namespace", "shop", *files]) == 0
     assert capsys.readouterr().out.count(": shop/") == len(files)
 
 

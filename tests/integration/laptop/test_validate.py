@@ -1,0 +1,71 @@
+"""``kafkaspark validate`` imports the code of a job, and Spark plans its transform."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import yaml
+
+from kafkaspark.__main__ import main
+from tests.support.jobs.local_job import environment
+from tests.support.kubernetes.operator_fixture import job_body
+
+pytestmark = pytest.mark.spark
+
+JSON = {"topics": ["orders"], "format": {"value": "json", "valueSchema": "id BIGINT, at TIMESTAMP"}}
+CODE = {
+    "good.py": "def go(source):\n    return source.select('key', source.value.id.cast('string').alias('value'))\n",
+    "typo.py": "def go(source):\n    return source.select('nothing')\n",
+    "broken.py": "import json,\n",
+    "raises.py": "def go(source):\n    raise ValueError('not today')\n",
+    "packages.py": "import a_package_of_the_image\ndef go(source):\n    return source\n",
+}
+
+
+def python(module: str, **spec: Any) -> dict[str, Any]:
+    return {"source": JSON, "transform": {"python": {"function": f"{module}:go"}}, **spec}
+
+
+def arrow(module: str) -> dict[str, Any]:
+    return {"engine": "Continuous", "transform": {"arrow": {"function": f"{module}:go"}}}
+
+
+def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in CODE.items():
+        (tmp_path / name).write_text(text)
+    query = "SELECT DISTINCT CAST(value.id AS STRING) AS value FROM source"
+    specs = [
+        python("good"), python("typo"), python("broken"), python("raises"), python("packages"),
+        python("packages", image="mine:1"),
+        {"source": JSON, "transform": {"sql": {"query": "SELECT valeu FROM source"}}},
+        {"source": JSON, "transform": {"sql": {"query": query}}},
+        arrow("good"), arrow("broken"), {},
+    ]  # fmt: skip
+    file = tmp_path / "jobs.yaml"
+    bodies = [job_body(**spec) for spec in specs]
+    for body, spec in zip(bodies, specs, strict=True):
+        if "image" not in spec:
+            body["spec"].pop("image", None)
+    file.write_text(yaml.safe_dump_all(bodies))
+    with patch.dict(os.environ, environment()):
+        assert main(["validate", "--output", "json", str(file)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    good, typo, broken, raises, packages, image, sql, distinct, arrow_good, arrow_broken, plain = found
+    assert (good["planned"], arrow_good["planned"], "planned" in plain) == (True, True, False)
+    assert "nothing" in typo["message"]
+    for each in (broken, arrow_broken):
+        assert "module 'broken' of spec.transform" in each["message"]
+        assert "broken.py, line 1" in each["message"]
+    assert "ValueError: not today" in raises["message"]
+    assert "No module named 'a_package_of_the_image'" in packages["message"]
+    assert (image["valid"], image["planned"], "image of the job may have it" in image["notPlanned"]) == (
+        True, False, True,
+    )  # fmt: skip
+    assert "valeu" in sql["message"]
+    assert "the transform cannot run on a stream" in distinct["message"]
+    assert [each["valid"] for each in (good, typo, sql, distinct)] == [True, False, False, False]
