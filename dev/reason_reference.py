@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from kafkasparkjob_operator.status.phases import TRANSITIONS, Bound
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported, kinds_of
@@ -136,6 +137,18 @@ def snapshots() -> Iterator[str]:
     return _explained(SnapshotReason)
 
 
+def phases() -> Iterator[str]:
+    """A row for each transition of the state machine."""
+    yield "| phase | reasons | limit | follows | otherwise | awaits |"
+    yield "|---|---|---|---|---|---|"
+    for row in TRANSITIONS:
+        reasons = ", ".join(f"`{reason}`" for reason in sorted(row.reasons)) or "every other"
+        seconds = "" if row.seconds is None else f" {row.seconds:.0f} s"
+        limit = {Bound.DEADLINE: "deadline", Bound.PROGRESS: "without progress", Bound.OUTSIDE: "none"}[row.bound]
+        follows = ", ".join(f"`{phase}`" for phase in row.success) or "the end of the resource"
+        yield _row(f"`{row.phase}`", reasons, f"{limit}{seconds}", follows, row.otherwise, f"`{row.actor}`")
+
+
 def healthy() -> Iterator[str]:
     """A row for each reason without a remedy, of operator and driver."""
     yield "| reason | of | meaning |"
@@ -153,6 +166,7 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     "driver": drivers,
     "snapshots": snapshots,
     "healthy": healthy,
+    "phases": phases,
 }
 
 

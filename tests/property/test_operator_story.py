@@ -114,7 +114,7 @@ class JobStory(RuleBasedStateMachine):
         for number in range(executors):
             self.operator_fixture.kubernetes.add_executor(KEY, attempt, number)
         if report is not None:
-            self.operator_fixture.report(attempt, report, checkpoint_id=attempt)
+            self.operator_fixture.report(attempt, report, checkpoint_id=attempt, heartbeat_seconds=10)
 
     @rule(executors=st.integers(0, 2), says_so=st.booleans())
     @precondition(lambda self: self._waiting_drivers())

@@ -12,6 +12,7 @@ from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, recorded_number
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands, names
@@ -129,7 +130,8 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
     event = JobEvent(
         occurrence=f"refused/{job.generation}/{attempt}", reason=reason, message=text, remedy=remedy, warning=True
     )
-    draft.set_state(JobState.RESTARTING if attempt else JobState.PENDING, reason=reason, message=event.text)
+    state = JobState.RESTARTING if attempt else JobState.PENDING
+    draft.set_state(state, reason=reason, message=event.text, phase=Phase.PENDING)
     return draft.finish(), event
 
 

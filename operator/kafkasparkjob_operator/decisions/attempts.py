@@ -6,7 +6,9 @@ Numbers only grow, whatever is lost, so a recreated resource never reuses a name
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
+from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.endings import ending_of
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Kept, Live, Observation, recorded_number
@@ -14,6 +16,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.revisions import KEPT, modules_name
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.phases import FIRST_REPORT_SECONDS
 from kafkasparkjob_operator.status.reasons import StartReason, StopReason
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_from_resource
@@ -197,6 +200,15 @@ def claimant_seconds(draft: StatusDraft, observation: Observation, live: Live) -
     claims = unused_claims(observation, live)
     ages = ((draft.now - claim.created).total_seconds() for claim in claims if claim.created)
     return max((AWAIT_CLAIMANT - age for age in ages if age >= 0), default=0.0)
+
+
+def first_report_by(draft: StatusDraft, driver: PodView) -> datetime:
+    """The deadline of a driver whose container runs.
+
+    The kubelet's clock may be behind, and a standby's container runs long before its activation.
+    """
+    attempt = parse_time(draft.section("attempt").get("startedAt")) or driver.started_at or draft.now
+    return max(driver.started_at or attempt, attempt) + timedelta(seconds=FIRST_REPORT_SECONDS)
 
 
 def start_reason(draft: StatusDraft, generation: int) -> StartReason:

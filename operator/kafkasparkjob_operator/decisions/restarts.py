@@ -23,6 +23,7 @@ from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, JobReason, StartReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import RestartPolicy, restart_policy_of
@@ -122,11 +123,12 @@ def _drained_unasked(draft: StatusDraft, observation: Observation, ending: Endin
     delay = _floor(draft, spread(pause, observation.job.identity.uid, number))
     restarts["total"] = restarts.get("total", 0) + 1
     restarts["lastReason"] = ending.reason
-    restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
+    retry = draft.now + timedelta(seconds=delay)
+    restarts["nextRetryTime"] = format_time(retry)
     cause = "because the Secrets of spec.kafka have new content" if rotated else "although the operator did not stop it"
     message = f"attempt {number} drained {cause}; the next attempt starts in {delay} s"
     draft.event(f"end/{number}", JobReason.RESTART_SCHEDULED, message)
-    draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
+    draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message, phase=Phase.BACKING_OFF, deadline=retry)
 
 
 def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: Ending) -> None:
@@ -157,19 +159,22 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
     )
     if ending.fatal:
         restarts.pop("nextRetryTime", None)
-        draft.set_state(JobState.FAILED, reason=ending.reason, message=ending.text)
+        draft.set_state(JobState.FAILED, reason=ending.reason, message=ending.text, phase=Phase.FAILED)
     elif exhausted:
         restarts.pop("nextRetryTime", None)
         message = f"restart limit reached: {failures} consecutive failures; the last failure: {ending.text}"
         draft.event(f"limit/{number}", JobReason.RESTART_LIMIT_REACHED, message, warning=True)
-        draft.set_state(JobState.FAILED, reason=JobReason.RESTART_LIMIT_REACHED, message=message)
+        draft.set_state(JobState.FAILED, reason=JobReason.RESTART_LIMIT_REACHED, message=message, phase=Phase.FAILED)
     else:
         delay = _floor(draft, spread(backoff_seconds(policy, failures), observation.job.identity.uid, number))
         restarts["total"] = restarts.get("total", 0) + 1
-        restarts["nextRetryTime"] = format_time(draft.now + timedelta(seconds=delay))
+        retry = draft.now + timedelta(seconds=delay)
+        restarts["nextRetryTime"] = format_time(retry)
         message = f"attempt {number} failed: {ending.text}; the next attempt starts in {delay} s"
         draft.event(f"retry/{number}", JobReason.RESTART_SCHEDULED, f"the next attempt starts in {delay} s")
-        draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message)
+        draft.set_state(
+            JobState.RESTARTING, reason=ending.reason, message=message, phase=Phase.BACKING_OFF, deadline=retry
+        )
 
 
 def _exhausted(policy: RestartPolicy, failures: int, reason: str) -> bool:

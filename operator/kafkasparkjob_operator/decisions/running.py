@@ -8,6 +8,7 @@ from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
     CODE_DIGEST,
     REVISION,
+    first_report_by,
     record_of,
     show_spec,
     show_start,
@@ -27,6 +28,7 @@ from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import JobSettings
@@ -111,9 +113,9 @@ def show_waiting(draft: StatusDraft, driver: PodView, job: JobKey, *, default_im
         if driver.waiting_reason in OF_THE_IMAGE:
             message += f"; {image_remedy(default_image=default_image)}"
         draft.event(f"waiting/{driver.attempt}/{reason}", reason, message, warning=True)
-        draft.set_state(_starting_state(draft), reason=reason, message=message)
+        draft.set_state(_starting_state(draft), reason=reason, message=message, phase=Phase.SCHEDULING)
     else:
-        draft.set_starting(_starting_state(draft), reason=reason, message=message)
+        draft.set_starting(_starting_state(draft), reason=reason, message=message, phase=Phase.SCHEDULING)
 
 
 def show_report(
@@ -140,11 +142,16 @@ def show_report(
         if report is not None and report.state is DriverState.RECOVERING:
             reason, message = JobReason.RECOVERING, "the driver settles the transactions of previous attempts"
         reason = PENDING if missing.refused else reason
-        draft.set_starting(_starting_state(draft), reason=reason, message=message + missing.cause)
+        phase, ends = Phase.RECOVERING, None
+        if report is None:
+            phase, ends = Phase.STARTING, first_report_by(draft, driver)
+        text = message + missing.cause
+        draft.set_starting(_starting_state(draft), reason=reason, message=text, phase=phase, deadline=ends)
     elif report.state is DriverState.DRAINING:
         draft.set_state(
-            JobState.RUNNING, reason=JobReason.DRAINING, message="the driver is stopping and finishes its checkpoint"
-        )
+            JobState.RUNNING, reason=JobReason.DRAINING, message="the driver is stopping and finishes its checkpoint",
+            phase=Phase.RUNNING,
+        )  # fmt: skip
     else:
         text = "; ".join(filter(None, (f"attempt {driver.attempt} runs{missing.cause}", idle)))
         _show_running(draft, driver, missing, text, failure=_failure_ahead(draft, report), job=job, current=current)
@@ -153,34 +160,35 @@ def show_report(
 def _show_running(
     draft: StatusDraft, driver: PodView, missing: Missing, message: str, *, failure: str, job: JobKey, current: bool
 ) -> None:
+    first = "runningSince" not in draft.section("attempt")
     draft.section("attempt").setdefault("runningSince", format_time(draft.now))
     # An attempt whose replacement is refused runs what the job has.
     refused = is_refused(draft)
     current = current or refused
     pending = without_executors(draft, driver, missing, job)
-    if draft.previous_state == JobState.RESCALING and not any(
-        event.reason == JobReason.RESCALED for event in draft.events
-    ):
+    if first and draft.section("attempt").get("startReason") == StartReason.RESCALED:
         draft.event(
             f"rescaled/{driver.attempt}", JobReason.RESCALED, f"the job runs with parallelism {draft.parallelism}"
         )
     if current and pending:
-        draft.set_state(JobState.RUNNING, reason=PENDING, message=pending)
+        draft.set_state(JobState.RUNNING, reason=PENDING, message=pending, phase=Phase.RUNNING)
     elif current and draft.reason_of(ConditionType.CHECKPOINT_HEALTHY) == STALLED:
         stall = draft.message_of(ConditionType.CHECKPOINT_HEALTHY)
-        draft.set_state(JobState.RUNNING, reason=STALLED, message=f"{message}; {stall}")
+        draft.set_state(JobState.RUNNING, reason=STALLED, message=f"{message}; {stall}", phase=Phase.RUNNING)
     elif current and failure:
         reason = str(draft.section("lastFailure").get("reason"))
-        draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}")
+        draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}", phase=Phase.RUNNING)
     elif current:
         reason = JobReason.REVISION_REFUSED if refused else JobReason.RUNNING
         text = "; ".join(filter(None, (message, draft.section(REFUSED).get("message"))))
-        draft.set_state(JobState.RUNNING, reason=PENDING if missing.cause else reason, message=text, ready=True)
+        reason = PENDING if missing.cause else reason
+        draft.set_state(JobState.RUNNING, reason=reason, message=text, ready=True, phase=Phase.RUNNING)
     else:
         draft.set_state(
             JobState.RUNNING,
             reason=INVALID_SPEC,
             message=f"{message} with the last valid spec; correct the spec: see condition ConfigValid",
+            phase=Phase.RUNNING,
         )
 
 
@@ -205,14 +213,21 @@ def show_stopping(draft: StatusDraft, driver: PodView, *, suspend: bool) -> None
     attempt = draft.section("attempt")
     why = "" if attempt.get("stopReason") else ", not by the operator"
     message = f"the driver pod {driver.name} is being deleted{why}"
+    draft.enter(Phase.STOPPING, deadline=driver.gone_by)
     if suspend:
         attempt.setdefault("stopReason", str(StopReason.SUSPEND))
         if draft.state != JobState.SUSPENDING:
             message += "; no attempt follows: spec.suspend is true"
-            draft.set_state(JobState.SUSPENDING, reason=JobReason.SUSPENDING, message=message)
+            draft.set_state(
+                JobState.SUSPENDING, reason=JobReason.SUSPENDING, message=message, phase=Phase.STOPPING,
+                deadline=driver.gone_by,
+            )  # fmt: skip
     elif why or draft.state == JobState.SUSPENDING:
         message += "; the next attempt follows"
-        draft.set_state(JobState.RESTARTING, reason=JobReason.DRIVER_STOPPING, message=message)
+        draft.set_state(
+            JobState.RESTARTING, reason=JobReason.DRIVER_STOPPING, message=message, phase=Phase.STOPPING,
+            deadline=driver.gone_by,
+        )  # fmt: skip
 
 
 def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> None:
@@ -226,8 +241,9 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
         )
         draft.event(f"slow/{pod.uid}", JobReason.POD_NOT_TERMINATING, message, warning=True)
         draft.set_state(
-            JobState(draft.state or JobState.RESTARTING), reason=JobReason.POD_NOT_TERMINATING, message=message
-        )
+            JobState(draft.state or JobState.RESTARTING), reason=JobReason.POD_NOT_TERMINATING, message=message,
+            phase=draft.phase,
+        )  # fmt: skip
         return
 
 

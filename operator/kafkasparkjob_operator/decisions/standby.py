@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -26,14 +26,13 @@ from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, Withdraw
 from kafkasparkjob_operator.decisions.revision import Cause, cause_of_end, cause_of_wait
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.phases import PREPARE_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
 from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
 
-PREPARE_SECONDS = 90
-"""The wait for a standby driver to be prepared. After that the current attempt stops first."""
 UNSCHEDULED_SECONDS = 10
 """The same for an unschedulable standby driver, which has room when the current attempt is gone."""
 LOOK_AGAIN_SECONDS = 10.0
@@ -85,12 +84,14 @@ class Step:
 
     :param preparing: a standby driver is on its way and worth the wait.
     :param refusal: why the attempt is not replaced, as its standby driver shows.
+    :param deadline: by when a standby driver is prepared, or the current attempt stops first.
     """
 
     actions: tuple[Action, ...] = ()
     look_again_after: float | None = None
     preparing: bool = False
     refusal: Cause | None = None
+    deadline: datetime | None = None
 
 
 def standby_pods(observation: Observation) -> StandbyPods:
@@ -137,10 +138,14 @@ def before_stop(
         again = None if cause is not None else left or None
         return Step(
             actions=deletions(found.superseded), look_again_after=again, preparing=left > 0 and cause is None,
-            refusal=cause,
+            refusal=cause, deadline=draft.now + timedelta(seconds=left),
         )  # fmt: skip
     if found.present(draft.now):
-        return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
+        gone = max((pod.gone_by for pod in found.pods if pod.gone_by is not None), default=draft.now)
+        return Step(
+            actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True,
+            deadline=gone + timedelta(seconds=PREPARE_SECONDS),
+        )  # fmt: skip
     return _start(draft, observation, look(), desired)
 
 
@@ -156,15 +161,22 @@ def _after_end(draft: StatusDraft, observation: Observation, found: StandbyPods,
     left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds() if ended.created is not None else 0.0
     if tried and 0 < left <= STANDBY_AGAIN_SECONDS:
         return Step(look_again_after=left, refusal=cause)
-    return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True)
+    again = draft.now + timedelta(seconds=PREPARE_SECONDS)
+    return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True, deadline=again)
 
 
-def show_preparing(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> None:
-    """Writes that the attempt runs until its successor is prepared."""
+def show_preparing(
+    draft: StatusDraft, observation: Observation, desired: DesiredJob, *, deadline: datetime | None
+) -> None:
+    """Writes that the attempt runs until its successor is prepared.
+
+    :param deadline: of :class:`Step`.
+    """
     attempt, generation = current_attempt(observation), observation.job.generation
     message = f"attempt {attempt} runs until a standby driver for generation {generation} is prepared"
     rescales = draft.parallelism and draft.parallelism != desired.spec.parallelism
-    draft.set_state(JobState.RESCALING if rescales else JobState.RESTARTING, reason=PREPARING, message=message)
+    state = JobState.RESCALING if rescales else JobState.RESTARTING
+    draft.set_state(state, reason=PREPARING, message=message, phase=Phase.PREPARING, deadline=deadline)
 
 
 def stand_by(
@@ -227,8 +239,9 @@ def _may_come_up(observation: Observation, desired: DesiredJob, found: StandbyPo
 
 def _start(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob) -> Step:
     left = claimant_seconds(draft, observation, live)
+    ends = draft.now + timedelta(seconds=PREPARE_SECONDS)
     if left > 0:
-        return Step(look_again_after=left, preparing=True)
+        return Step(look_again_after=left, preparing=True, deadline=ends)
     job = observation.job
     number = next_attempt(observation, live)
     claims = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in unused_claims(observation, live))
@@ -237,7 +250,7 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
         referenced=live.references(job.identity), code=digest_of_start(draft, observation, live, job.spec, None),
         snapshot=snapshot_of_start(live, desired),
     )  # fmt: skip
-    return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True)
+    return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True, deadline=ends)
 
 
 def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, *, prepared: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -42,6 +43,7 @@ from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StartReason
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings, RestartPolicy
@@ -109,7 +111,7 @@ def decide_start(
         fallback = last_accepted(draft, observation, live, settings)
         if fallback is None:
             message = "the spec is invalid: see condition ConfigValid"
-            draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message)
+            draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message, phase=Phase.FAILED)
             return Decision()
         chosen, desired = fallback
     forget_failures(draft, observation, live)
@@ -117,7 +119,9 @@ def decide_start(
     refusal = _refusal(draft, observation, live, desired, generation=chosen.generation, standby=standby is not None)
     if refusal is None and restarts and not observation.may_restart:
         message = "the job restarts when some of the other jobs that restart at the moment run"
-        draft.set_starting(JobState.RESTARTING, reason=JobReason.AWAITING_RESTART, message=message)
+        draft.set_starting(
+            JobState.RESTARTING, reason=JobReason.AWAITING_RESTART, message=message, phase=Phase.BACKING_OFF
+        )
         refusal = Decision(awaits_restart=True, look_again_after=AWAIT_RESTART_SECONDS)
     if refusal is not None:
         return refusal
@@ -125,6 +129,7 @@ def decide_start(
         return Decision(ready=True)
     left = claimant_seconds(draft, observation, live)
     if left > 0:
+        draft.enter(Phase.BACKING_OFF, deadline=draft.now + timedelta(seconds=left))
         return Decision(look_again_after=left)
     actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
     return Decision(actions=actions, ready=True, restarts=restarts)
@@ -151,7 +156,7 @@ def _suspended(draft: StatusDraft, observation: Observation, live: Live, desired
     left = left_by(outcome, attempt=number, job=job.key, sink=sink)
     command = f'kubectl patch ksj {job.name} -n {job.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
     message = "; ".join(filter(None, ("nothing runs: spec.suspend is true", left, f"resume the job: {command}")))
-    draft.set_state(JobState.SUSPENDED, reason=JobReason.SUSPENDED, message=message)
+    draft.set_state(JobState.SUSPENDED, reason=JobReason.SUSPENDED, message=message, phase=Phase.SUSPENDED)
     if draft.previous_state != JobState.SUSPENDED:
         message = (
             f"the job stopped after attempt {number}" if number else "the job was not started: spec.suspend is true"
@@ -186,19 +191,22 @@ def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) ->
     tried = draft.section("attempt").get("generation") == generation
     if tried and draft.section("attempt").get("outcome") == EndingKind.FINISHED:
         message = f"the job has read to its end; change spec.source.stopping to start it again; {SCALE}"
-        draft.set_state(JobState.FINISHED, reason=JobReason.FINISHED, message=message)
+        draft.set_state(JobState.FINISHED, reason=JobReason.FINISHED, message=message, phase=Phase.FINISHED)
         draft.condition(ConditionType.FINISHED, ConditionStatus.TRUE, reason="Finished", message=message)
         return Decision()
     if failure.get("fatal") is True and failure.get("generation") == generation:
         if draft.state != JobState.FAILED:
             text = "; ".join(filter(None, (failure.get("message"), failure.get("remedy"))))
-            draft.set_state(JobState.FAILED, reason=str(failure.get("reason") or JobReason.FAILED), message=text)
+            reason = str(failure.get("reason") or JobReason.FAILED)
+            draft.set_state(JobState.FAILED, reason=reason, message=text, phase=Phase.FAILED)
+        draft.enter(Phase.FAILED)
         return Decision(look_again_after=LOOK_AT_STATE_AGAIN if STATE_DIGEST in failure else None)
     retry = parse_time(draft.section("restarts").get("nextRetryTime"))
     if tried and retry is not None:
         left = (retry - draft.now).total_seconds()
         # A longer time is a jump of the clock.
         if 0 < left <= max(policy.initial_seconds, policy.max_seconds, START_PERIOD_SECONDS):
+            draft.enter(Phase.BACKING_OFF, deadline=retry)
             return Decision(look_again_after=left)
     return None
 
@@ -290,7 +298,8 @@ def submit(
     show_start(draft, number, reason)
     show_spec(draft, desired)
     how = "was started" if standby is None else "was activated"
-    draft.set_starting(_STATE_OF[reason], reason=JobReason.SUBMITTED, message=f"attempt {number} {how}: pod {pod}")
+    message = f"attempt {number} {how}: pod {pod}"
+    draft.set_starting(_STATE_OF[reason], reason=JobReason.SUBMITTED, message=message, phase=Phase.SCHEDULING)
     return tuple(actions)
 
 

@@ -12,7 +12,7 @@ A standby driver is no part of these questions: step 3 may activate it instead o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
@@ -24,12 +24,14 @@ from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, s
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
-from kafkasparkjob_operator.decisions.lifecycle.deletion import DELETION_SECONDS, hold_change, plan_deletion
+from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
+from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
 from kafkasparkjob_operator.decisions.revision import (
+    Cause,
     accept,
     forget_refusal,
     is_refused,
@@ -49,6 +51,8 @@ from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_pre
 from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
+from kafkasparkjob_operator.status.phases import DELETION_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
@@ -106,6 +110,7 @@ class _Planner:
         self.look_again_after: float | None = None
         self.rescaling = 0
         self.preparing = self.restarts = self.awaits_restart = False
+        self.prepared_by: datetime | None = None
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
@@ -135,6 +140,7 @@ class _Planner:
             note_code(self.draft, self.observation, self.driver)
             if not self.driver.deleting and self.draft.section("attempt").pop("stopReason", None):
                 self._live()  # the cache may not know yet that the pod is being deleted
+        self._decide_target()
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
             relay_events(self.draft, report)
@@ -149,6 +155,13 @@ class _Planner:
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
             look_again_after=self.look_again_after, restarts=self.restarts, awaits_restart=self.awaits_restart,
         )  # fmt: skip
+
+    def _decide_target(self) -> None:
+        decide_target(self.draft, self.observation, self.desired, self.settings)
+
+    def _refuse(self, cause: Cause) -> None:
+        refuse(self.draft, self.observation, cause)
+        self._decide_target()
 
     def _live(self) -> Live:
         if self.observation.live is None:
@@ -174,7 +187,7 @@ class _Planner:
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
         elif self.preparing and self.desired is not None:
-            show_preparing(self.draft, self.observation, self.desired)
+            show_preparing(self.draft, self.observation, self.desired, deadline=self.prepared_by)
         elif driver.started:
             show_report(
                 self.draft, driver, executors, report, job=self.job.identity.key, current=current,
@@ -225,7 +238,7 @@ class _Planner:
             self.actions.extend(in_place.actions)
             self.rescaling = in_place.rescaling
             if in_place.refusal is not None:
-                refuse(self.draft, self.observation, in_place.refusal)
+                self._refuse(in_place.refusal)
             self._look_again(in_place.look_again_after)
             return False
         if self._prepares(driver, report) or silence_of(self.observation, driver, report, standby=self._standby()).lost:
@@ -244,7 +257,7 @@ class _Planner:
         assert self.desired is not None
         missing = missing_code(self.draft, self.observation, self._live())
         if missing is not None:
-            refuse(self.draft, self.observation, missing)
+            self._refuse(missing)
             return True
         works = report is not None and report.state is DriverState.RUNNING
         if not works and is_refused(self.draft):
@@ -255,8 +268,9 @@ class _Planner:
             self.draft, self.observation, self._live, self.desired, self.standbys, works=works
         )  # fmt: skip
         self._take(step)
+        self.prepared_by = step.deadline
         if step.refusal is not None:
-            refuse(self.draft, self.observation, step.refusal)
+            self._refuse(step.refusal)
         elif not step.preparing:
             accept(self.draft)
         self.preparing = step.preparing and not is_refused(self.draft)
@@ -268,7 +282,8 @@ class _Planner:
 
     def _stop(self, driver: PodView, why: StopReason, state: JobState, reason: str, message: str) -> None:
         self.draft.section("attempt")["stopReason"] = str(why)
-        self.draft.set_state(state, reason=reason, message=message)
+        ends = self.now + timedelta(seconds=TERMINATION_GRACE_SECONDS)
+        self.draft.set_state(state, reason=reason, message=message, phase=Phase.STOPPING, deadline=ends)
         self.draft.event(f"stop/{driver.attempt}/{why}", reason, message)
         self._delete([driver])
 
@@ -335,10 +350,15 @@ class _Planner:
         self._warn_if_slow([driver])
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:
+        gone = [pod.gone_by for pod in pods if pod.gone_by is not None]
+        ends = max(gone, default=self.now + timedelta(seconds=TERMINATION_GRACE_SECONDS))
+        self.draft.enter(Phase.WAITING, deadline=ends)
         if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
             state = state_while_pods_go(self.draft, self.attempt)
             message = f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}"
-            self.draft.set_starting(state, reason=JobReason.WAITING_FOR_PODS, message=message)
+            self.draft.set_starting(
+                state, reason=JobReason.WAITING_FOR_PODS, message=message, phase=Phase.WAITING, deadline=ends
+            )
         self._warn_if_slow(pods)
 
     def _warn_if_slow(self, pods: list[PodView]) -> None:

@@ -59,6 +59,43 @@ class Attempt:
 
 
 @part
+class Target:
+    """``status.target``."""
+
+    revision: str | None = at(
+        "Name of the ConfigMap of the wanted revision. It exists when an attempt has it.", default=None
+    )
+    parallelism: int | None = at("Wanted parallelism.", default=None)
+    cause: str | None = at(
+        "Cause of the last change of the target: Created, SpecChanged, CodeChanged, Rescaled, Restarted, Suspended,"
+        " Resumed, Refused or Deleted.",
+        default=None,
+    )
+    since: str | None = at("Time of the last change of the target.", default=None, form=_TIME)
+
+
+@part
+class CurrentPhase:
+    """``status.phase``."""
+
+    name: str | None = at(
+        "Phase of the job: Pending, Preparing, Stopping, Waiting, Scheduling, Starting, Recovering, Running,"
+        " Rescaling, BackingOff, Suspended, Failed, Finished or Deleting.",
+        default=None,
+    )
+    since: str | None = at("Time at which the phase began.", default=None, form=_TIME)
+    deadline: str | None = at(
+        "Time at which the operator acts, if nothing has ended the phase. Absent where a time without progress of the"
+        " driver, or an event from outside limits the phase.",
+        default=None,
+        form=_TIME,
+    )
+    awaits: str | None = at(
+        "Who ends the phase where all goes well: Operator, Driver, Kubernetes or Person.", default=None
+    )
+
+
+@part
 class LastFailure:
     """``status.lastFailure``."""
 
@@ -234,6 +271,8 @@ class JobStatus:
         default=None,
         form=_BY_TYPE,
     )
+    phase: CurrentPhase | None = at("Phase of the job, with its beginning and its end.", default=None)
+    target: Target | None = at("State of the job that the operator works towards.", default=None)
     attempt: Attempt | None = at("Current attempt, or the last attempt of a stopped job.", default=None)
     last_failure: LastFailure | None = at(
         "End of the last attempt that failed, from its own report or the kubelet's.", default=None

@@ -11,6 +11,7 @@ from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.conditions import MAX_MESSAGE, ConditionStatus, ConditionType, with_condition
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.phases import Phase, transition_of
 from kafkasparkjob_operator.status.reasons import JobReason
 from sparkapp.model import names
 
@@ -38,7 +39,20 @@ REFUSED = "refused"
 """``status``: the change of the resource that is known to fail."""
 REASON_SINCE = "reasonSince"
 """``status``: when ``status.reason`` became what it is."""
+PHASE = "phase"
+"""``status``: what the job does, since when, and by when it ends."""
+TARGET = "target"
+"""``status``: what the operator works towards."""
 _AT_REST = frozenset({JobState.SUSPENDED, JobState.FINISHED})
+_PHASE_OF = {
+    JobState.PENDING: Phase.PENDING, JobState.STARTING: Phase.SCHEDULING, JobState.RUNNING: Phase.RUNNING,
+    JobState.RESTARTING: Phase.STOPPING, JobState.RESCALING: Phase.STOPPING, JobState.SUSPENDING: Phase.STOPPING,
+    JobState.SUSPENDED: Phase.SUSPENDED, JobState.FAILED: Phase.FAILED, JobState.FINISHED: Phase.FINISHED,
+    JobState.DELETING: Phase.DELETING,
+}  # fmt: skip
+"""Of a status that an earlier release has written."""
+_BEGINNINGS = (("attempt", "id"), (TARGET, "since"))
+"""A phase begins again where these change."""
 
 
 class StatusDraft:
@@ -68,6 +82,42 @@ class StatusDraft:
         since = parse_time(self._job.status.get(REASON_SINCE) or self.since(ConditionType.READY, ConditionStatus.FALSE))
         if since is None or self._job.status.get("reason") != reason:
             return 0.0
+        return abs((self.now - since).total_seconds())
+
+    @property
+    def previous_phase(self) -> Phase | None:
+        """The phase before this plan; None where an earlier release has written the status."""
+        name = (self._job.status.get(PHASE) or {}).get("name")
+        return Phase(name) if name in set(Phase) else None
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the status under construction."""
+        name = self.section(PHASE).get("name")
+        return Phase(name) if name in set(Phase) else _PHASE_OF[JobState(self.state or JobState.PENDING)]
+
+    def enter(self, phase: Phase, *, deadline: datetime | None = None) -> None:
+        """Sets the phase alone. A phase begins again with another attempt, and with another target.
+
+        :param deadline: by when it ends; None where no time of the wall clock limits it.
+        """
+        kept = self._job.status.get(PHASE) or {}
+        since = kept.get("since") if self.seconds_in(phase) is not None else None
+        self._status[PHASE] = {"name": str(phase), "since": since or format_time(self.now)}
+        if deadline is not None:
+            self._status[PHASE]["deadline"] = format_time(deadline)
+
+    def seconds_in(self, phase: Phase) -> float | None:
+        """Seconds since the phase began; None where the status before this plan has another.
+
+        A clock that was set back must not make a wait longer, so the difference counts in either direction.
+        """
+        kept = self._job.status.get(PHASE) or {}
+        since = parse_time(kept.get("since"))
+        before = [(self._job.status.get(name) or {}).get(key) for name, key in _BEGINNINGS]
+        now = [self.section(name).get(key) for name, key in _BEGINNINGS]
+        if since is None or kept.get("name") != phase or before != now:
+            return None
         return abs((self.now - since).total_seconds())
 
     def keep_generation(self) -> None:
@@ -104,8 +154,18 @@ class StatusDraft:
         """Sets a part of the status."""
         self._status[name] = value
 
-    def set_state(self, state: JobState, *, reason: str, message: str, ready: bool = False) -> None:
-        """State, reason and message, and with them the Ready condition."""
+    def set_state(
+        self,
+        state: JobState,
+        *,
+        reason: str,
+        message: str,
+        phase: Phase,
+        deadline: datetime | None = None,
+        ready: bool = False,
+    ) -> None:
+        """State, reason and message, and with them the Ready condition and the phase (:meth:`enter`)."""
+        self.enter(phase, deadline=deadline)
         # Ready may have been False before, for another reason, so its time does not say when this reason came.
         kept = self._job.status.get(REASON_SINCE) if self._job.status.get("reason") == reason else None
         self._status[REASON_SINCE] = kept or format_time(self.now)
@@ -113,7 +173,9 @@ class StatusDraft:
         status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
         self.condition(ConditionType.READY, status, reason=reason, message=message)
 
-    def set_starting(self, state: JobState, *, reason: str, message: str) -> None:
+    def set_starting(
+        self, state: JobState, *, reason: str, message: str, phase: Phase, deadline: datetime | None = None
+    ) -> None:
         """:meth:`set_state` of an attempt that does not run yet; after a failure the failure's reason stays.
 
         A loop of restarts is starting most of the time, and a person looks for its failure.
@@ -123,7 +185,7 @@ class StatusDraft:
         if state is JobState.RESTARTING and restarts.get("consecutiveFailures") and restarts.get("lastReason") == cause:
             reason = str(cause)
             message = f"{message}; attempt {failure.get('attempt')} failed: {failure.get('message')}"
-        self.set_state(state, reason=reason, message=message)
+        self.set_state(state, reason=reason, message=message, phase=phase, deadline=deadline)
 
     def _judge_progress(self) -> None:
         """Reconciling and Stalled of kstatus, by state and reason: at most one of them is True."""
@@ -192,6 +254,11 @@ class StatusDraft:
     def finish(self) -> dict[str, Any]:
         """The status to write; empty objects are left out."""
         self._judge_progress()
+        if self.state:
+            phase = self.section(PHASE)
+            phase.setdefault("since", format_time(self.now))
+            phase["name"] = str(self.phase)
+            phase["awaits"] = str(transition_of(self.phase, str(self._status.get("reason", ""))).actor)
         # An autoscaler counts the working executors; those of a standby attempt are idle.
         attempt = self.section("attempt").get("id")
         labels = names.labels(self._job.identity.name, role=names.ROLE_EXECUTOR, attempt=attempt)

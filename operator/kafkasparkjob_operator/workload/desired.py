@@ -114,6 +114,11 @@ class DesiredJob:
         both_default = self.workload.default_image and other.workload.default_image
         return self._application(both_default) == other._application(both_default)
 
+    def same_revision(self, other: DesiredJob) -> bool:
+        """:meth:`same_application`, whatever was requested: another restart or a restore is the same revision."""
+        spec = replace(self.spec, restore=other.spec.restore)
+        return replace(self, spec=spec, restart_nonce=other.restart_nonce).same_application(other)
+
     def _application(self, any_image: bool) -> tuple[object, ...]:
         # The checkpoint to restore has no effect by itself: a change of the nonce has. A start is over.
         restore = replace(self.spec.restore, checkpoint=0, snapshot="")

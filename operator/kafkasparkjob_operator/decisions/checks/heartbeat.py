@@ -9,27 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
-from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.attempts import first_report_by
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.phases import FIRST_REPORT_SECONDS, LOST_SECONDS, NO_PROGRESS_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model.report import DriverState, Report
 
 STALE_SECONDS = 30.0
-LOST_SECONDS = 90.0
-"""The time in which a silent driver with a ready pod may come back: it may be frozen, or cut off for a moment."""
-FIRST_REPORT_SECONDS = 300.0
-"""For the first report of a driver whose container runs. Its imports take seconds, and its image was pulled before.
-The time counts by the kubelet's clock, which no operator's restart sets back."""
 WITH_DEADLINE = frozenset({DriverState.STARTING, DriverState.RECOVERING, DriverState.DRAINING})
 """States in which an attempt must make progress. A running attempt may have nothing to read."""
-NO_PROGRESS_SECONDS = 1200.0
-"""Their longest step. The driver ends itself sooner: its longest step is the user's code, with 900 s
-(``sparkapp.spark.reporting.liveness``)."""
 GRACE_SECONDS = 30
 """Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
 
@@ -100,10 +94,8 @@ def judge_silence(
     :param look: ends a plan that was made from the cache, because the cache may be late.
     """
     found = silence_of(observation, driver, report, standby=standby)
-    if report is None and driver.started_at is not None:
-        # The kubelet's clock may be behind, and a standby's container runs long before its activation.
-        attempt = parse_time(draft.section("attempt").get("startedAt")) or driver.started_at
-        left = FIRST_REPORT_SECONDS - (draft.now - max(driver.started_at, attempt)).total_seconds()
+    if report is None and driver.started:
+        left = (first_report_by(draft, driver) - draft.now).total_seconds()
         found = Silence(change_after=left) if left > 0 else Silence(stale=True, lost=True)
     if not found.stale:
         return found
@@ -121,7 +113,9 @@ def judge_silence(
     )
     if found.lost:
         draft.section("attempt")["stopReason"] = str(found.reason)
-    draft.set_state(JobState.RESTARTING if found.lost else JobState.RUNNING, reason=reason, message=message)
+    state, phase = (JobState.RESTARTING, Phase.STOPPING) if found.lost else (JobState.RUNNING, Phase.RUNNING)
+    ends = draft.now + timedelta(seconds=GRACE_SECONDS) if found.lost else None
+    draft.set_state(state, reason=reason, message=message, phase=phase, deadline=ends)
     return found
 
 

@@ -6,26 +6,23 @@ The operator asks by annotations of the driver's pod, and the driver confirms by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
 from kafkasparkjob_operator.decisions.revision import Cause
-from kafkasparkjob_operator.decisions.standby import PREPARING
-from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
+from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, WITHDRAW_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model.report import DriverState, Report
 
-CONFIRM_SECONDS = 60.0
-"""For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
 ROOM_SECONDS = 300.0
 """For the added subtasks to start. After that the state is that of the present subtasks, and the request stays."""
-WITHDRAW_SECONDS = 600.0
-"""For the added subtasks to start. After that the request is taken back: the job has the parallelism that it runs."""
 REQUESTED = JobReason.RESCALE_REQUESTED
 """The driver's pod does not have the annotations yet. Kubernetes may refuse them."""
 ASKED = JobReason.RESCALING_IN_PLACE
@@ -71,8 +68,8 @@ def rescale_in_place(
         return _asked(draft, observation, driver, report, desired)
     if report is None or report.state is not DriverState.RUNNING or not report.rescales:
         return None
-    left = CONFIRM_SECONDS - draft.seconds_of(REQUESTED)
-    if left <= 0 or _given_up(job):
+    left = CONFIRM_SECONDS - (draft.seconds_in(Phase.RESCALING) or 0.0)
+    if left <= 0 or _given_up(draft):
         return None
     ask = AskForScale(
         name=driver.name, uid=driver.uid, parallelism=wanted, executors=desired.workload.executor_instances,
@@ -81,10 +78,9 @@ def rescale_in_place(
     return InPlace(actions=(ask,), rescaling=wanted, look_again_after=left)
 
 
-def _given_up(job: JobResource) -> bool:
+def _given_up(draft: StatusDraft) -> bool:
     """True where another attempt is on its way to the resource's spec already."""
-    prepares = job.status.get("reason") == PREPARING and job.status.get("observedGeneration") == job.generation
-    return prepares or bool(job.status.get("attempt", {}).get("stopReason"))
+    return draft.seconds_in(Phase.PREPARING) is not None or bool(draft.section("attempt").get("stopReason"))
 
 
 def _asked(
@@ -97,9 +93,7 @@ def _asked(
     confirmed = report is not None and report.rescaling == wanted
     if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
         draft.section("attempt")["generation"] = generation
-        before = observation.job.status.get("reason")
-        rescaled = draft.previous_state == JobState.RESCALING or before in {REQUESTED, PENDING}
-        if driver.asked_parallelism and rescaled:
+        if driver.asked_parallelism and draft.previous_phase is Phase.RESCALING:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
             draft.event(f"rescaled/{driver.attempt}/{generation}", JobReason.RESCALED, message)
         return InPlace()
@@ -160,15 +154,20 @@ def show_rescaling(
             f"attempt {driver.attempt} runs with parallelism {draft.parallelism}, and the operator asks it to change to"
             f" {wanted} in place"
         )
-        draft.set_state(JobState.RUNNING, reason=REQUESTED, message=message)
+        begun = draft.now - timedelta(seconds=draft.seconds_in(Phase.RESCALING) or 0.0)
+        ends = begun + timedelta(seconds=CONFIRM_SECONDS)
+        draft.set_state(JobState.RUNNING, reason=REQUESTED, message=message, phase=Phase.RESCALING, deadline=ends)
         return
     missing = missing_executors(draft, executors, report)
     tell_refusal(draft, driver, missing)
     message = f"attempt {driver.attempt} runs with parallelism {draft.parallelism} and changes to {wanted} in place"
+    limit = WITHDRAW_SECONDS if report is not None and report.rescaling == wanted else CONFIRM_SECONDS
+    ends = (driver.asked_at or draft.now) + timedelta(seconds=limit)
     without_cause, waits = (_left(draft, driver, seconds) <= 0 for seconds in (ROOM_SECONDS, GRACE_SECONDS))
     if not (missing.refused or (missing.cause and waits) or without_cause):
-        draft.set_state(JobState.RESCALING, reason=ASKED, message=message + missing.cause)
+        text = message + missing.cause
+        draft.set_state(JobState.RESCALING, reason=ASKED, message=text, phase=Phase.RESCALING, deadline=ends)
         return
     message += missing.cause or f"; its subtasks have not started for {ROOM_SECONDS:.0f} s"
     runs = draft.section("executors")["running"] > 0
-    draft.set_state(JobState.RUNNING, reason=PENDING, message=message, ready=runs)
+    draft.set_state(JobState.RUNNING, reason=PENDING, message=message, ready=runs, phase=Phase.RESCALING, deadline=ends)

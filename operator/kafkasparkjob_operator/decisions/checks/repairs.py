@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands
@@ -48,7 +49,9 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
     message = str(job.status.get("message", ""))
     if SCALE not in message:
         state = JobState(str(job.status["state"]))
-        draft.set_state(state, reason=str(job.status.get("reason", "")), message=f"{message}; {SCALE}")
+        phase = Phase.FAILED if state is JobState.FAILED else Phase.FINISHED
+        reason = str(job.status.get("reason", ""))
+        draft.set_state(state, reason=reason, message=f"{message}; {SCALE}", phase=phase)
     draft.event(
         f"scaled/{job.generation}",
         JobReason.SCALE_IGNORED,

@@ -6,6 +6,7 @@ from kafkasparkjob_operator.decisions.attempts import attempts_ran, current_atte
 from kafkasparkjob_operator.observation.observation import Live, Observation, PrefixRefusal
 from kafkasparkjob_operator.observation.state_view import StateKind, state_missing
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import commands, names
@@ -32,7 +33,7 @@ def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> f
             "the job waits until Kubernetes has removed the state of a deleted job of the same name; if ConfigMap"
             f" {name} stays, delete it: {commands.delete('ConfigMap', name, job.namespace)}"
         )
-        draft.set_state(JobState.PENDING, reason=COLLECTION, message=message)
+        draft.set_state(JobState.PENDING, reason=COLLECTION, message=message, phase=Phase.PENDING)
         return min(max(AWAIT_COLLECTION, waited), LOOK_AT_STATE_AGAIN)
     error: KafkaSparkJobError | None = state.error
     if (state.kind is StateKind.ABSENT and attempts_ran(observation, live)) or (
@@ -46,7 +47,7 @@ def refused_state(draft: StatusDraft, observation: Observation, live: Live) -> f
     identity = observation.job.identity
     text = f"{error.message}; {commands.remedy_in(error, namespace=identity.namespace, name=identity.name)}"
     draft.condition(ConditionType.STATE_VALID, ConditionStatus.FALSE, reason=error.reason, message=text)
-    draft.set_state(JobState.FAILED, reason=error.reason, message=text)
+    draft.set_state(JobState.FAILED, reason=error.reason, message=text, phase=Phase.FAILED)
     draft.event(f"state/{error.reason}/{current_attempt(observation)}", error.reason, text, warning=True)
     return LOOK_AT_STATE_AGAIN
 
@@ -60,6 +61,6 @@ def refused_prefix(draft: StatusDraft, refusal: PrefixRefusal | None) -> float |
     """
     if refusal is None:
         return None
-    draft.set_state(JobState.FAILED, reason=refusal.reason, message=refusal.message)
+    draft.set_state(JobState.FAILED, reason=refusal.reason, message=refusal.message, phase=Phase.FAILED)
     draft.event(f"prefix/{refusal.reason}", refusal.reason, refusal.message, warning=True)
     return LOOK_AT_STATE_AGAIN

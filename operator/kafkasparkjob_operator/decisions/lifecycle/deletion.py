@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.attempts import (
@@ -25,6 +25,7 @@ from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
 from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
+from kafkasparkjob_operator.decisions.lifecycle.target import target_deleted
 from kafkasparkjob_operator.decisions.plan import (
     NEEDS_LIVE,
     NOTHING,
@@ -43,6 +44,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
@@ -50,8 +52,6 @@ from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.report import DriverState, Report
 
-DELETION_SECONDS = 300.0
-"""The longest time for which the finalizer holds a resource, from the operator's first look at the deletion."""
 RETRY_SECONDS = 5.0
 """Pause between a failed attempt to settle and the next attempt."""
 LOOK_AGAIN_SECONDS = 10.0
@@ -261,11 +261,15 @@ class _Deletion:
         self.actions.extend(deletions(pods))
 
     def _wait(self, reason: str, message: str, *, seconds: float) -> Plan:
-        self.draft.set_state(JobState.DELETING, reason=reason, message=message)
+        self.draft.set_state(JobState.DELETING, reason=reason, message=message, phase=Phase.DELETING)
         return self._finish(seconds)
 
     def _finish(self, seconds: float) -> Plan:
         message = "the finalizer stays until no transaction of the job is open"
+        target_deleted(self.draft)
+        left = self._seconds_left()
+        ends = self.draft.now + timedelta(seconds=self.limit if left is None else left)
+        self.draft.enter(Phase.DELETING, deadline=ends)
         self.draft.condition(ConditionType.SETTLED, ConditionStatus.FALSE, reason="Deleting", message=message)
         return Plan(
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),

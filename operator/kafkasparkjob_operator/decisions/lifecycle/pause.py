@@ -55,7 +55,8 @@ def show_paused(
         show_report(draft, driver, executors, report, job=job.identity.key, current=True)
         return
     message = f"attempt {driver.attempt} runs generation {generation}, and generation {job.generation} waits: {_PAUSED}"
-    draft.set_state(JobState(draft.state or JobState.RUNNING), reason=JobReason.RECONCILIATION_PAUSED, message=message)
+    state, reason = JobState(draft.state or JobState.RUNNING), JobReason.RECONCILIATION_PAUSED
+    draft.set_state(state, reason=reason, message=message, phase=draft.phase)
 
 
 def end_pause(draft: StatusDraft) -> None:
@@ -77,4 +78,5 @@ def _show_absence(draft: StatusDraft) -> None:
     if draft.state and draft.since(ConditionType.READY, ConditionStatus.TRUE) is None:
         return
     message = f"no driver of the job runs, and none is started: {_PAUSED}"
-    draft.set_state(JobState(draft.state or JobState.PENDING), reason=JobReason.RECONCILIATION_PAUSED, message=message)
+    state, reason = JobState(draft.state or JobState.PENDING), JobReason.RECONCILIATION_PAUSED
+    draft.set_state(state, reason=reason, message=message, phase=draft.phase)

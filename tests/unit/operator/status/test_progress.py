@@ -8,6 +8,7 @@ import pytest
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.observation.observation import job_resource
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, FATAL, KEY, OperatorFixture, job_body
@@ -57,7 +58,7 @@ def test_each_state_has_its_conditions(state: JobState, reason: str, ready: bool
     body = job_body()
     body["metadata"]["generation"] = 4
     draft = StatusDraft(job_resource(body), NOW)
-    draft.set_state(state, reason=reason, message="why", ready=ready)
+    draft.set_state(state, reason=reason, message="why", ready=ready, phase=Phase.PENDING)
     assert progress(draft.finish()) == expected
 
 

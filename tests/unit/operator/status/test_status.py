@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.observation.observation import job_resource
+from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from sparkapp.model import names
 from tests.support.kubernetes.operator_fixture import KEY, NOON, OperatorFixture, job_body
@@ -35,7 +36,7 @@ def status_after(status: dict[str, Any], *reasons: str, seconds: float) -> dict[
     body["metadata"] |= {"generation": 1, "resourceVersion": "1"}
     draft = StatusDraft(job_resource({**body, "status": status}), NOON + timedelta(seconds=seconds))
     for reason in reasons:
-        draft.set_state(JobState.RUNNING, reason=reason, message="")
+        draft.set_state(JobState.RUNNING, reason=reason, message="", phase=Phase.RUNNING)
     return draft.finish()
 
 

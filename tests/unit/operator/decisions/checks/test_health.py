@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.standby import PREPARE_SECONDS
+from kafkasparkjob_operator.status.phases import PREPARE_SECONDS
 from sparkapp.model import names
 from sparkapp.model.event_reason import Durability
 from sparkapp.model.report import DriverState, Report, encode_report

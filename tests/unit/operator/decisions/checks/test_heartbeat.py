@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.clock import format_time
-from kafkasparkjob_operator.decisions.checks.heartbeat import FIRST_REPORT_SECONDS, NO_PROGRESS_SECONDS, WITH_DEADLINE
+from kafkasparkjob_operator.decisions.checks.heartbeat import WITH_DEADLINE
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from kafkasparkjob_operator.runtime import _Operator
+from kafkasparkjob_operator.status.phases import FIRST_REPORT_SECONDS, NO_PROGRESS_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, KEY, OperatorFixture

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkasparkjob_operator.decisions.checks.in_place import CONFIRM_SECONDS, ROOM_SECONDS, WITHDRAW_SECONDS
+from kafkasparkjob_operator.decisions.checks.in_place import ROOM_SECONDS
+from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, WITHDRAW_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
