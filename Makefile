@@ -8,7 +8,7 @@ export PYTHONPATH := dev:$(PYTHONPATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh ready setup generate docs lint types contracts unit test test-all integration e2e \
-	demo bench bench-peers lock lock-debian class-list release-images images-twice images-test clean
+	demo bench bench-peers lock lock-debian class-list release release-images images-twice images-test clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ class-list: setup ## write sparkapp/spark/launch/archive/classes.list, after a c
 
 release-images: setup ## build the images of a release with their bills of materials into artifacts/images
 	@$(PY) -m imagerelease build $(ARGS)
+
+release: setup ## make every file of a release with checksums in artifacts/release (ARGS=--without-images for a quick try)
+	@$(PY) -m releasefiles $(ARGS)
 
 images-twice: setup ## build the images twice from nothing; fails where a bit differs
 	@$(PY) -m imagerelease twice $(ARGS)

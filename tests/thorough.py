@@ -66,7 +66,7 @@ THOROUGH = (
     "tests/integration/laptop/test_dev.py::test_code_job_and_input_are_read_again[python]",
     "tests/integration/laptop/test_dev_broker",
     "tests/integration/laptop/test_templates",
-    "tests/integration/laptop/test_wheel",
+    "tests/integration/laptop/test_release_files",
     # A browser of 300 MB.
     "tests/integration/cli/test_console_page",
     "tests/integration/dataplane/test_sanitizers",

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 _EXAMPLES = """\
 examples:
   kafkaspark package job.yaml | kubectl apply -f -
-  kafkaspark package job.yaml --image REGISTRY/orders:1 --from REGISTRY/kafkaspark/sparkapp:0.1.0
+  kafkaspark package job.yaml --image REGISTRY/orders:1 --from REGISTRY/kafkaspark/sparkapp:0.2.0
 
 Without --image the answer is the ConfigMap that spec.transform names. With it, a folder with a Containerfile.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-VERSION = "0.0.1"
+VERSION = "0.1.0"
 FIELDS = (("source", "discoveryIntervalSeconds"), ("metrics",), ("restartPolicy",))
 """Fields of ``spec`` with a default, which the previous definition does not have."""
 

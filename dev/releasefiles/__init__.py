@@ -1,0 +1,1 @@
+"""The files that a release publishes: packages, images, chart, site, and their checksums."""
