@@ -83,16 +83,6 @@ def test_A03_A05_an_upscale_in_between_that_no_checkpoint_names(harness, topic_s
     assert sorted(topic_scope.numbers()) == list(range(named))
 
 
-def test_committables_are_not_aborted(harness, topic_scope):
-    first = harness().open()
-    first.write(1)
-    state = first.snapshot(1)
-    second = harness().restore(state)
-    assert second.aborted == ()
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == [1]
-
-
 def test_A04_upscale(harness, topic_scope):
     narrow = [harness(subtask, 2).open() for subtask in range(2)]
     states = []
@@ -110,18 +100,6 @@ def test_A04_upscale(harness, topic_scope):
     topic_scope.await_ended()
     assert sorted(topic_scope.numbers()) == [0, 1, 7]
     assert topic_scope.open_transactions() == []
-
-
-def test_A06_without_state_everything_of_the_prefix_is_aborted(harness, topic_scope):
-    previous = harness(3, 4).open()
-    for label in (1, 2):
-        previous.write(label)
-        previous.snapshot(label)
-    assert len(topic_scope.open_transactions()) == 2
-    started = harness(0, 4).open()
-    assert set(started.aborted) == {f"{topic_scope.prefix}-16", f"{topic_scope.prefix}-17"}
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == []
 
 
 @pytest.mark.parametrize("naming", TransactionNaming)
@@ -164,25 +142,6 @@ def test_A08_A09_walking_describes_the_bounded_ids_and_does_not_probe(harness, t
     topic_scope.await_ended()
     assert topic_scope.numbers() == [1]
     assert topic_scope.open_transactions() == []
-
-
-def test_A08_walking_on_a_first_start_fences_the_ids_that_exist(harness, topic_scope):
-    previous = harness(1, 2).open()
-    previous.write(1)
-    previous.snapshot(1)
-    previous.notify(1)
-    previous.write(2)
-    walking = Walking({"bootstrap.servers": topic_scope.bootstrap})
-    topic_scope.await_ended()
-    idle = f"{topic_scope.prefix}-6"
-    before = topic_scope.client.describe([idle])[idle].producer_epoch
-    ids = UsedIds(prefixes=[topic_scope.prefix], hint=FIRST_HINT, parallelism=1, pool_size=5)
-    aborted = abort_lingering(walking, ids)
-    walking.close()
-    assert aborted == (f"{topic_scope.prefix}-7",)
-    assert topic_scope.client.describe([idle])[idle].producer_epoch > before, "fenced"
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == [1]
 
 
 def test_A09_a_restart_loop_does_not_grow_the_search(harness, topic_scope):
@@ -266,19 +225,6 @@ def test_A18_a_document_of_a_previous_release_does_not_have_the_start(harness, t
     second = harness(pool_size=2).restore(previous)
     assert [(each.outcome, each.answer) for each in second.settled] == [(CommitOutcome.COMMITTED, EndTxnAnswer.NONE)]
     assert topic_scope.numbers() == [1]
-
-
-def test_A18_the_same_epoch_open_again_is_not_committed_by_the_recovered_triple(harness, topic_scope):
-    """The rule that prevents it: an id is free only when a newer checkpoint is settled, so no document names it."""
-    writer = harness(pool_size=2).open()
-    for label in (1, 2):
-        writer.write(label)
-        state = writer.snapshot(label)
-        writer.notify(label)
-    writer.write(3)
-    named = {each.transactional_id for each in state.pending}
-    assert not named & set(topic_scope.open_transactions())
-    writer.close()
 
 
 def test_A19_previous_prefixes_are_aborted_too(harness, topic_scope):

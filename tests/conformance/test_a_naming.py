@@ -198,7 +198,7 @@ def test_A18_a_newer_transaction_under_a_committables_id_is_aborted(writers, top
 
 
 @pytest.mark.parametrize(("naming", "name"), [(HINT, "{}-{}"), (SLOT, "{}-0.{}")])
-def test_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope, naming, name):
+def test_T12_W15_the_slot_is_the_checkpoint_modulo_the_pool(writers, topic_scope, naming, name):
     (writer,) = writers(1, naming=naming, pool_size=3)
     for label in range(1, 6):
         writer.write(label)

@@ -386,22 +386,6 @@ def ranges(make_topic):
     return tuple(KafkaPartitionSplit(TopicPartition(source, partition), 0, 5) for partition in range(2))
 
 
-def test_C03_superseded_after_its_commit_is_found_committed(harness, topic_scope, ranges):
-    first = harness(group_id=topic_scope.prefix).open()
-    first.write(1)
-    state = first.snapshot(1, ranges=ranges)
-    first.notify(1)
-    topic_scope.await_ended()
-    taker = harness(group_id=topic_scope.prefix).open()
-    entry = taker.pool.begin(state.pending[0].transactional_id)
-    assert entry.producer_epoch > state.pending[0].producer_epoch
-    second = harness(group_id=topic_scope.prefix).restore(state)
-    (settled,) = second.settled
-    assert (settled.outcome, settled.answer) == (CommitOutcome.COMMITTED, EndTxnAnswer.PRODUCER_FENCED)
-    assert topic_scope.numbers() == [1]
-    assert topic_scope.open_transactions() == []
-
-
 def test_C03_superseded_before_its_commit_is_found_lost(harness, topic_scope, ranges):
     first = harness(group_id=topic_scope.prefix).open()
     first.write(1)
@@ -438,18 +422,6 @@ def test_C03_a_group_that_was_ahead_of_the_job_proves_nothing_by_its_offsets(har
     assert (settled.outcome, settled.answer) == (expected, EndTxnAnswer.PRODUCER_FENCED)
     assert topic_scope.numbers() == ([1] if committed else [])
     assert topic_scope.open_transactions() == []
-
-
-def test_C06_four_commits_side_by_side_are_all_visible(harness, topic_scope):
-    writers = [harness(subtask, 4).open() for subtask in range(4)]
-    pending = []
-    for subtask, writer in enumerate(writers):
-        writer.write(subtask)
-        pending += writer.snapshot(1).pending
-    settled = writers[0].committer().commit(pending)
-    assert outcomes(settled) == [CommitOutcome.COMMITTED] * 4
-    assert topic_scope.open_transactions() == []
-    assert sorted(topic_scope.numbers()) == [0, 1, 2, 3]
 
 
 def test_C05_an_unreachable_cluster_is_an_unknown_outcome_in_time():

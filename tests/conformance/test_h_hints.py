@@ -145,16 +145,6 @@ def test_H10_repeated_checkpoints_of_one_attempt_write_the_same_hint():
     assert attempt(store, number=2).next_free == 20, "what the next attempt restores"
 
 
-def test_H10_two_checkpoints_of_a_real_attempt(harness):
-    writer = harness(0, 4).open()
-    hints = []
-    for label in range(2):
-        writer.write(label)
-        hints.append(writer.snapshot(label).hint)
-        writer.notify(label)
-    assert hints == [TransactionalIdHint(4, 20)] * 2
-
-
 def test_H14_two_hints_in_the_state_are_an_error():
     """Flink: "There should be at most one next transactional id hint written by the first subtask"."""
     text = encode(

@@ -68,17 +68,6 @@ def test_P01_twenty_ids_in_turn(pool, topic_scope):
     assert topic_scope.open_transactions() == []
 
 
-def test_P02_commit_after_the_writing_client_is_closed(pool, topic_scope):
-    triple = written(pool, f"{topic_scope.prefix}-0", topic_scope.topic)
-    pool.close()
-    assert topic_scope.open_transactions() == [f"{topic_scope.prefix}-0"]
-    assert topic_scope.records() == []
-    assert end_txn(topic_scope.client, *triple, True) is EndTxnAnswer.NONE
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.records() == [b"42"]
-    assert len(topic_scope.client.list_transactions(topic_scope.prefix)) == 1
-
-
 def test_P02_commit_after_the_writing_process_was_killed(topic_scope):
     program = """
 import os, signal, sys

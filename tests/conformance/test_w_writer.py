@@ -60,7 +60,7 @@ def test_W02_precommitted_transactions_of_the_restored_checkpoint_are_kept(harne
     assert topic_scope.numbers() == list(range(1, restored + 1))
 
 
-def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(harness, topic_scope):
+def test_W03_W10_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(harness, topic_scope):
     """Flink's pool recycles producers; here a recycled one could be ended by a late request (ADR 28)."""
     writer = harness(pool_size=2).open()
     committables = []
@@ -68,6 +68,7 @@ def test_W03_an_id_is_used_again_and_each_transaction_has_an_epoch_of_its_own(ha
         writer.write(label)
         committables.append(writer.snapshot(label).pending[-1])
         assert writer.pool.live == 0
+        assert len(topic_scope.open_transactions()) == 1, "the producer is ended, and its transaction is not"
         writer.notify(label)
     assert len({each.transactional_id for each in committables}) == 2
     assert len({(each.transactional_id, each.producer_id, each.producer_epoch) for each in committables}) == 6
@@ -166,18 +167,6 @@ def test_W07_ids_that_the_committer_still_has_are_skipped(harness, topic_scope):
     assert topic_scope.open_transactions() == []
 
 
-def test_W10_a_pre_committed_producer_is_ended_and_its_transaction_is_not(harness, topic_scope):
-    writer = harness(pool_size=2).open()
-    for label in (1, 2):
-        writer.write(label)
-        writer.snapshot(label)
-        assert writer.pool.live == 0
-        assert len(topic_scope.open_transactions()) == 1
-        writer.notify(label)
-    assert topic_scope.open_transactions() == []
-    assert topic_scope.numbers() == [1, 2]
-
-
 def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness, topic_scope):
     """A retried task finds its own half-written transaction under the id: it is aborted, never completed."""
     pool = harness().pool
@@ -193,23 +182,6 @@ def test_W11_a_producer_whose_transaction_was_not_committed_is_replaced(harness,
     topic_scope.await_ended()
     assert topic_scope.numbers() == [2]
     assert topic_scope.open_transactions() == []
-
-
-@pytest.mark.parametrize(("signalled", "free"), [pytest.param(2, [1], id="W12"), pytest.param(3, [1, 2], id="W13")])
-def test_W12_W13_a_signal_frees_the_ids_of_earlier_checkpoints(harness, topic_scope, signalled, free):
-    """testEarlierTransactionRecycleByTransactionId(2) and (3): of three checkpoints the ids of those before the
-    signalled one are free. Later ones are not, nor is its own, which the document names."""
-    pool = harness(pool_size=3).pool
-    ids = [f"{topic_scope.prefix}-{slot}" for slot in range(3)]
-    for checkpoint in (1, 2, 3):
-        assert pool.slots.take(ids, checkpoint) == ids[checkpoint % 3]
-    pool.slots.settle(signalled)
-    for checkpoint in (1, 2, 3):
-        if checkpoint in free:
-            assert pool.slots.take(ids, checkpoint + 3) == ids[checkpoint % 3]
-        else:
-            with pytest.raises(ProducersPoolEmpty, match=f"still belongs to checkpoint {checkpoint}"):
-                pool.slots.take(ids, checkpoint + 3)
 
 
 def test_W13_a_signal_for_the_newest_checkpoint_stands_for_all_older_ones(harness, topic_scope):

@@ -25,16 +25,6 @@ def test_S25_empty_splits_end_at_once_and_the_next_read_is_clean(path: BatchPath
     assert values_of(consumer.read([split(topic, 0, 10)])) == numbers(0, 10)
 
 
-def test_S35_aborted_records_are_never_seen_and_the_read_ends(path: BatchPath, topic: str, unique: str) -> None:
-    path.transact(topic, numbers(0, 3), transactional_id=unique, commit=True)
-    path.transact(topic, numbers(100, 105), transactional_id=unique, commit=False)
-    path.transact(topic, numbers(3, 5), transactional_id=unique, commit=True)
-    path.transact(topic, numbers(200, 203), transactional_id=unique, commit=False)
-    end = path.end(topic)
-    assert end == 3 + 1 + 5 + 1 + 2 + 1 + 3 + 1
-    assert values_of(path.consumer().read([split(topic, 0, end)])) == numbers(0, 5)
-
-
 def test_S35_every_stop_ends_the_read_also_among_markers(path: BatchPath, topic: str, unique: str) -> None:
     path.transact(topic, numbers(0, 3), transactional_id=unique, commit=True)  # 0-2, marker 3
     path.transact(topic, numbers(100, 105), transactional_id=unique, commit=False)  # 4-8, marker 9

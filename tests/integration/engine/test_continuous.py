@@ -41,18 +41,3 @@ def test_a_bounded_job_finishes(local_job: LocalJobs, broker: str, client: Trans
     assert termination.reason == "Finished"
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(RECORDS))
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-
-
-def test_a_sink_that_refuses_records_ends_the_attempt_with_the_reason(
-    local_job: LocalJobs, broker: str, client: TransactionClient, make_topic: object
-) -> None:
-    job = local_job(engine=Engine.CONTINUOUS)
-    narrow = make_topic(2, "narrow", max_message_bytes="200")  # type: ignore[operator]
-    job.spec = replace(job.spec, sink=replace(job.spec.sink, topic=narrow))
-    produce(broker, job.spec.source.topics[0], 0, 1, value="x" * 1000)
-    job.start()
-    assert job.await_end() == 1, job.log()
-    termination = job.termination()
-    assert termination is not None
-    assert termination.reason == "PreCommitFailed", termination
-    assert visibility.records(broker, narrow) == []

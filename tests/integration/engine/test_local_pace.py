@@ -7,12 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.access.registry_access import RegistryAccess
-from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spark_settings import FORCED, FORCED_CONTINUOUS
@@ -21,7 +17,6 @@ from sparkapp.model.job.startup import Stopping, StoppingMode
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce, settings_of_a_cluster, signal_all
 from tests.support.kafka import visibility
-from tests.support.kafka.schema_registry import framed, registry
 
 pytestmark = pytest.mark.spark
 
@@ -47,25 +42,6 @@ def tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def require_each_once(job: LocalJob, broker: str, client: TransactionClient, count: int) -> None:
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == list(range(count))
-
-
-def test_a_drain_and_a_resume_with_other_parallelisms(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    job = of_local_pace(local_job)
-    expected = 0
-    for parallelism in (2, 3, 1):
-        produce(broker, job.spec.source.topics[0], expected, RECORDS)
-        expected += RECORDS
-        job.start(parallelism=parallelism)
-        document = job.await_records_in(expected)
-        assert document.local is not None
-        assert document.counters.records_out == expected
-        assert job.drain() == 0, job.log()
-        document = job.document()
-        assert document is not None
-        assert document.drained
-    require_each_once(job, broker, client, expected)
 
 
 def test_paces_and_engines_continue_each_other(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
@@ -148,43 +124,6 @@ def test_killed_drivers(local_job: LocalJobs, broker: str, client: TransactionCl
     visibility.await_count(broker, job.spec.sink.topic, 2 * RECORDS, seconds=300)
     assert job.drain() == 0, job.log()
     require_each_once(job, broker, client, 2 * RECORDS)
-
-
-def test_dead_letters_are_in_the_same_transactions(
-    local_job: LocalJobs, broker: str, client: TransactionClient, tmp_path: Path
-) -> None:
-    code = """
-import pyarrow as pa
-import pyarrow.compute as pc
-
-def number(batch):
-    number = pc.struct_field(batch.column("value"), "n").cast(pa.string())
-    return pa.record_batch({"value": number})
-"""
-    (tmp_path / "numbers_of.py").write_text(code)
-    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
-    with registry() as server:
-        job = of_local_pace(
-            local_job, transform=Transform(arrow=ArrowTransform(function="numbers_of:number")), code=tmp_path,
-            on_record_error=OnRecordError.DEAD_LETTER, value_format=Format.AVRO,
-            schema_registry=RegistryAccess(url=server.url),
-        )  # fmt: skip
-        source, letters = job.spec.source.topics[0], job.spec.record_errors.dead_letter_topic
-        known = server.register(f"{source}-value", schema)
-        producer = Producer({"bootstrap.servers": broker})
-        for number in range(RECORDS):
-            producer.produce(source, framed(known, schema, {"n": number}))
-            if not number % 10:
-                producer.produce(source, b"bad %d" % number)
-        assert producer.flush(30) == 0
-        job.start()
-        document = job.await_records_in(RECORDS + RECORDS // 10)
-        assert document.counters.records_dead_lettered == RECORDS // 10
-        assert document.counters.records_out == RECORDS
-        assert job.drain() == 0, job.log()
-    found = sorted(message.value() or b"" for message in visibility.messages(broker, letters))
-    assert found == sorted(b"bad %d" % number for number in range(0, RECORDS, 10))
-    require_each_once(job, broker, client, RECORDS)
 
 
 def test_a_function_that_always_fails_ends_the_attempt(

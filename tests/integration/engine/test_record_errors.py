@@ -6,7 +6,6 @@ import json
 import signal
 import time
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -91,17 +90,6 @@ def test_fail_names_the_record_and_commits_nothing(
     assert "n BIGINT" in termination.message
     assert "onRecordError" in termination.remedy
     assert visibility.records(broker, job.spec.sink.topic) == []
-
-
-def test_skip_leaves_bad_records_out_and_counts_them(local_job: LocalJobs, broker: str) -> None:
-    job = local_job(transform=NUMBERS, on_record_error=SKIP, max_offsets=400, **JSON)
-    bad = write(broker, job.spec.source.topics[0], 0, 1000, bad_every=7)
-    job.start()
-    counters = job.await_records_in(1000).counters
-    assert job.drain() == 0
-    assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == good(0, 1000, bad_every=7)
-    assert (counters.records_out, counters.records_skipped) == (1000 - len(bad), len(bad))
-    assert counters.records_dead_lettered == 0
 
 
 def test_skip_works_with_a_shuffle(local_job: LocalJobs, broker: str) -> None:
@@ -241,17 +229,6 @@ def test_a_transform_that_stops_early_does_not_lose_dead_letters_silently(
         assert termination is not None
         assert termination.reason == "InvalidTransform"
         assert letters(broker, job) == []
-
-
-def test_the_dead_letter_topic_must_exist(local_job: LocalJobs, broker: str, unique: str) -> None:
-    job = local_job(transform=NUMBERS, on_record_error=DEAD_LETTER, **JSON)
-    job.spec = replace(job.spec, record_errors=replace(job.spec.record_errors, dead_letter_topic=f"{unique}.not-there"))
-    job.start()
-    assert job.await_end() == 1
-    termination = job.termination()
-    assert termination is not None
-    assert termination.reason == "TopicNotFound"
-    assert f"{unique}.not-there" in termination.message
 
 
 def test_avro_of_several_writers_with_bad_records_among_them(

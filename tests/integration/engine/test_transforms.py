@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.transform import OutputMode, Transform
 from tests.integration.engine.conftest import LocalJobs
@@ -80,19 +79,6 @@ def test_a_python_function_over_parsed_json(local_job: LocalJobs, broker: str, c
     job.await_records_in(500)
     assert job.drain() == 0
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == [2 * n for n in range(500)]
-
-
-def test_at_least_once_writes_everything_without_transactions(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    job = local_job(delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
-    produce(broker, job.spec.source.topics[0], 0, 1000)
-    job.start()
-    document = job.await_records_in(1000)
-    assert document.committables == ()
-    assert job.drain() == 0
-    assert set(visibility.numbers(broker, job.spec.sink.topic)) == set(range(1000))
-    assert client.list_transactions(job.spec.sink.transactional_id_prefix) == []
 
 
 def test_a_transform_that_returns_no_data_frame_is_refused_with_a_remedy(

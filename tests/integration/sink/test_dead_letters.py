@@ -52,23 +52,6 @@ def test_a_checkpoint_of_letters_alone_has_a_transaction(
     assert visibility.records(broker, dlq) == [b"a", b"b"]
 
 
-def test_a_crash_before_the_document_leaves_neither(
-    broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str], topic_scope: TopicScope
-) -> None:
-    dlq = make_topic(1, "dlq")
-    first = harness().open()
-    first.write(1)
-    first.writer.write_dead_letters(letters(b"bad"), topic=dlq)
-    first.snapshot(1)
-    second = harness().open()
-    second.write(7)
-    second.snapshot(1)
-    second.notify(1)
-    topic_scope.await_ended()
-    assert visibility.numbers(broker, first.topic) == [7]
-    assert visibility.records(broker, dlq) == []
-
-
 def test_without_transactions_letters_are_awaited_too(
     broker: str, harness: Callable[..., Harness], make_topic: Callable[..., str]
 ) -> None:

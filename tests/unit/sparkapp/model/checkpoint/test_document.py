@@ -254,7 +254,8 @@ def test_unknown_format_version(version):
 
 
 @pytest.mark.parametrize("name", sorted(body()))
-def test_a_missing_field(name):
+def test_A17_a_missing_field(name):
+    """Flink: a state of before the ownership was known asks to migrate first."""
     changed = body()
     del changed[name]
     refused(changed, f"{name} is missing")
@@ -268,7 +269,8 @@ def test_a_missing_field_of_a_committable(name):
 
 
 @pytest.mark.parametrize("place", ["document", "hint", "counters", "committable"])
-def test_an_unknown_field(place):
+def test_A15_an_unknown_field(place):
+    """Flink: "Not uniformly assigned", of subtasks that remember different parallelisms. Only the document has one."""
     changed = body()
     target = {
         "document": changed, "hint": changed["hint"], "counters": changed["counters"],
@@ -300,7 +302,8 @@ def test_a_field_of_the_wrong_type(name, wrong):
         ("records", -1), ("producerId", 1 << 63), ("producerEpoch", 1.0), ("producerEpoch", False),
     ],
 )  # fmt: skip
-def test_values_of_a_committable_that_cannot_be(name, wrong):
+def test_A14_values_of_a_committable_that_cannot_be(name, wrong):
+    """Flink: "State not consecutively assigned", for a subtask that is not below the parallelism."""
     changed = body()
     changed["committables"][0][name] = wrong
     refused(changed)
@@ -332,9 +335,10 @@ def test_a_range_that_does_not_fit_its_committable():
     assert decode(encode(replace(edited, aligned=False)), job_uid=UID).splits == splits
 
 
+@pytest.mark.parametrize("value", [0, 1 << 31])
 @pytest.mark.parametrize("name", ["attempt", "parallelism"])
-def test_numbers_that_nothing_else_could_hold(name):
-    refused(body(**{name: 1 << 31}), f"{name} must be a whole number from 1 to 2147483647")
+def test_numbers_that_nothing_else_could_hold(name, value):
+    refused(body(**{name: value}), f"{name} must be a whole number from 1 to 2147483647")
 
 
 @pytest.mark.parametrize(("edited", "more", "total"), [(3, -10, 0), ((1 << 63) - 1, 5, (1 << 63) - 1), (3, 4, 7)])

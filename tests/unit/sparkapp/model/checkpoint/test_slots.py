@@ -21,7 +21,7 @@ def test_a_retry_of_the_same_checkpoint_gets_the_same_id():
 
 
 @pytest.mark.parametrize(("settled", "free"), [(None, False), (0, False), (1, False), (2, True), (3, True)])
-def test_T15_an_id_is_free_when_a_newer_checkpoint_is_settled(settled, free):
+def test_T15_W12_W13_an_id_is_free_when_a_newer_checkpoint_is_settled(settled, free):
     slots = Slots()
     slots.take(IDS, 1)
     if settled is not None:

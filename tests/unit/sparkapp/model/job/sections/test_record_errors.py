@@ -46,29 +46,10 @@ def test_the_driver_reads_back_what_the_operator_wrote(fields):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"onRecordError": "DeadLetter"}, "spec: deadLetter is needed with onRecordError: DeadLetter"),
-        (
-            {"onRecordError": "DeadLetter", "deadLetter": {}},
-            "spec: deadLetter is needed with onRecordError: DeadLetter",
-        ),
-        ({**ARROW, "onTransformError": "DeadLetter"}, "spec: deadLetter is needed with onRecordError: DeadLetter or"),
-        ({**ARROW, "onTransformError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),
-        ({"onTransformError": "Skip"}, "spec.onTransformError needs transform.arrow"),
-        (
-            {"onTransformError": "Skip", "transform": {"sql": {"query": "SELECT value FROM source"}}},
-            "use try_cast in the query",
-        ),
-        ({**ARROW, "onTransformError": "Ignore"}, "one of Fail, Skip, DeadLetter"),
-        ({**CAUGHT, "deadLetter": {"topic": "out"}}, "is the sink topic"),
-        ({"onRecordError": "Ignore"}, "one of Fail, Skip, DeadLetter"),
-        ({"deadLetter": {"topic": "dlq"}}, "only there"),
-        ({"onRecordError": "Skip", "deadLetter": {"topic": "dlq"}}, "only there"),
-        ({**LETTERS, "deadLetter": {"topic": "in"}}, "also a source topic"),
         (
             {**LETTERS, "deadLetter": {"topic": "p"}, "source": {"partitions": [{"topic": "p", "partitions": [0]}]}},
             "also a source topic",
         ),
-        ({**LETTERS, "deadLetter": {"topic": "out"}}, "is the sink topic"),
         ({**LETTERS, "deadLetter": {"topic": "a b"}}, "not a topic name"),
         ({**LETTERS, "deadLetter": {"topic": "x" * 250}}, "not a topic name"),
         ({**LETTERS, "deadLetter": {"topic": 7}}, "spec.deadLetter.topic must be"),
