@@ -52,7 +52,7 @@ class LocalSpark:
         :param variables: of the job's Python workers. With other variables Spark starts other workers.
         :raises ConfigurationError: this machine cannot start Spark.
         """
-        if self._first is None:
+        if self._first is None or _is_stopped(self._first):
             self._first = self._start(job)
         session = self._first.newSession()
         _make_default(session)
@@ -129,6 +129,12 @@ def _make_default(session: SparkSession) -> None:
     of_jvm = kind._get_j_spark_session_class(session._jvm)
     of_jvm.setDefaultSession(session._jsparkSession)
     of_jvm.setActiveSession(session._jsparkSession)
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    """Whether somebody stopped it: a process has a single Spark, and a fixture of the user's tests may stop its own."""
+    context: Any = session.sparkContext
+    return context._jsc is None or bool(context._jsc.sc().isStopped())
 
 
 def _has_jvm() -> bool:

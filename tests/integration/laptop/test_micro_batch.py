@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafkaspark.testing import Output, Record
 from sparkapp.model.errors import ConfigurationError, RecordError, TransformError, TransformFailed
@@ -189,3 +190,11 @@ def test_no_records_are_no_output_but_the_job_is_planned(run_transform: Run) -> 
     assert run_transform(sql("SELECT key, value.id AS value FROM source"), []) == []
     with pytest.raises(TransformError, match="does not plan"):
         run_transform(sql("SELECT nothing AS value FROM source"), [])
+
+
+def test_a_spark_that_a_fixture_has_stopped_is_started_again(run_transform: Run) -> None:
+    """A process has a single Spark, and tests of a user may begin and end their own."""
+    job = sql("SELECT value.id AS value FROM source")
+    before = run_transform(job, [at(1)])
+    SparkSession.builder.getOrCreate().stop()
+    assert run_transform(job, [at(1)]) == before == [Record("1")]
