@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +28,36 @@ from sparkapp.model.job.sections.retention import Retention
 LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 15.0
+
+
+class StateOfCheckpoints(Protocol):
+    """Query state of retained checkpoints; :class:`sparkapp.spark.state.retained_state.RetainedState` in jobs."""
+
+    def keep(self, document: CheckpointDocument) -> str:
+        """Keeps the checkpoint's version; called before the checkpoint is retained.
+
+        :returns: the engine's text to retain; empty for a checkpoint without state.
+        :raises KafkaSparkJobError: it cannot be kept.
+        """
+        ...
+
+    def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
+        """Removes what belongs to no checkpoint in ``retained``; called after the others were dropped.
+
+        :param document: the current checkpoint. :raises KafkaSparkJobError: another attempt may need it.
+        """
+        ...
+
+
+class _NoState:
+    """A job that keeps no state, or whose volume has none."""
+
+    def keep(self, document: CheckpointDocument) -> str:
+        del document
+        return ""
+
+    def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
+        del retained, document
 
 
 class RetainedStore(Protocol):
@@ -83,6 +114,7 @@ class CheckpointRetainer:
     transactions are all committed.
 
     :param latest: the checkpoint that the attempt resumes from.
+    :param state: of retained checkpoints; None for a job that may keep none.
     :param tell: receives an event's reason and message once, when checkpoints cannot be retained.
     """
 
@@ -94,8 +126,10 @@ class CheckpointRetainer:
         retention: Retention,
         latest: int,
         tell: Callable[[DriverEvent, str], None],
+        state: StateOfCheckpoints | None = None,
     ) -> None:
         self._store = store
+        self._state = _NoState() if state is None else state
         self._job_uid = job_uid
         self._retention = retention
         self._latest = latest
@@ -138,12 +172,12 @@ class CheckpointRetainer:
             if document.checkpoint_id == 0 or not (document.drained or self._due(time)):
                 continue
             try:
-                self._keep(retained(document))
+                self._keep(document)
             except Exception as error:
                 self._kept_at = time
-                self._failed(document.checkpoint_id, error)
+                self._failed(f"checkpoint {document.checkpoint_id}", error)
 
-    def _keep(self, checkpoint: RetainedCheckpoint) -> None:
+    def _keep(self, document: CheckpointDocument) -> None:
         """Retains the checkpoint and drops the surplus.
 
         An orderly stop drops nothing because of the count: a restore of the oldest checkpoint may follow. The next
@@ -151,13 +185,14 @@ class CheckpointRetainer:
         """
         if self._held is None:
             self._held = self._load()
+        checkpoint = retained(document)
         held = dict(self._held)
         put: dict[str, str] = {}
         # Checked again: now the time of the newest checkpoint of previous attempts is known.
         if self._retention.count and (checkpoint.orderly or self._due(checkpoint.time)):
             self._kept_at = checkpoint.time
             key = retained_key(checkpoint.checkpoint_id)
-            put = {key: encode_retained(checkpoint)}
+            put = {key: encode_retained(replace(checkpoint, engine=self._kept_state(document)))}
             held[key] = _held(key, put[key], usable=True)
         count = self._retention.count + (1 if put and checkpoint.orderly else 0)
         drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
@@ -167,6 +202,15 @@ class CheckpointRetainer:
         self._store.change(put, drop)
         self._undone = []
         self._held = {key: entry for key, entry in held.items() if key not in drop}
+        self._state.remove_others([checkpoint_of_key(key) or 0 for key in self._held], document)
+
+    def _kept_state(self, document: CheckpointDocument) -> str:
+        """Without its state a checkpoint still says from which offsets another job would begin."""
+        try:
+            return self._state.keep(document)
+        except KafkaSparkJobError as error:
+            self._failed(f"the state of checkpoint {document.checkpoint_id}", error)
+            return ""
 
     def _due(self, time: datetime) -> bool:
         # A clock that was set back must not end the retention.
@@ -187,9 +231,9 @@ class CheckpointRetainer:
             self._kept_at = max(usable.values(), key=lambda checkpoint: checkpoint.checkpoint_id).time
         return {key: _held(key, text, usable=key in usable) for key, text in texts.items() if key not in self._undone}
 
-    def _failed(self, checkpoint_id: int, error: Exception) -> None:
+    def _failed(self, what: str, error: Exception) -> None:
         why = error.message if isinstance(error, KafkaSparkJobError) else f"{type(error).__name__}: {error}"
-        message = f"checkpoint {checkpoint_id} could not be retained (the job continues): {why}"
+        message = f"{what} could not be retained (the job continues): {why}"
         LOG.warning("%s", message)
         if not self._told:
             self._told = True

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_state, rewind_between
+from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_without_state, rewind_between
 from sparkapp.cli.client_file import add_allow_insecure
 from sparkapp.cli.job_checkpoints import FoundJob, JobCheckpoints, checkpoints_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
@@ -114,7 +114,8 @@ def _list(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
 
 def _current(found: FoundJob) -> RetainedCheckpoint | KafkaSparkJobError:
     try:
-        return retained(found.current())
+        current = found.current()
+        return retained(current, engine=current.engine if current.engine_has_state else "")
     except KafkaSparkJobError as error:
         return error
 
@@ -131,6 +132,7 @@ def _list_row(checkpoint: RetainedCheckpoint, kind: str) -> Row:
         "partitions": len(checkpoint.offsets),
         "recordsIn": checkpoint.records_in,
         "recordsOut": checkpoint.records_out,
+        "state": "yes" if checkpoint.engine else "",
         "note": "orderly stop" if checkpoint.orderly else "",
     }
 
@@ -198,7 +200,7 @@ def _restore(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
     found = checkpoints.find()
     current = found.current()
     target = checkpoints.snapshot(options.snapshot) if options.snapshot else _earlier(found, options.id)
-    _refuse(found, current, target.checkpoint_id)
+    _refuse(found, current, target)
     rewind = rewind_between(current, target)
     _print(_restore_rows(rewind, current), options.output, empty="nothing is read and written again")
     say = sys.stderr.write if options.output is Output.JSON else sys.stdout.write
@@ -218,9 +220,9 @@ def _restore(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
     return 0
 
 
-def _refuse(found: FoundJob, current: CheckpointDocument, checkpoint: int) -> None:
+def _refuse(found: FoundJob, current: CheckpointDocument, target: RetainedCheckpoint) -> None:
     """Refuses what the driver or the API server would refuse, too."""
-    refuse_state(current, checkpoint)
+    refuse_without_state(current, target)
     membership = (found.spec.get("source") or {}).get("groupMembership") or {}
     if membership.get("mode") == "Subscribe":
         msg = "the job is a member of a consumer group: the group's offsets decide where partitions resume"

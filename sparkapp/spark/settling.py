@@ -27,7 +27,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.model.report import SETTLED, AttemptOutcome, Termination, termination_of
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.spark.reporting.reporter import now
-from sparkapp.spark.state import query_log
+from sparkapp.spark.state.retained_state import QueryState
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def settle(job: Job, *, store: CheckpointStore, retained: RetainedStore, credent
             claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
             recovery = recover(
                 job, store=store, control=KafkaTransactionControl(job, client, config, claim), now=now(),
-                retained=retained, engine=query_log, cluster_id=cluster.cluster_id(),
+                retained=retained, engine=QueryState(), cluster_id=cluster.cluster_id(),
                 marks=KafkaGroupMarks(job, config, cluster),
             )  # fmt: skip
             # The pod may be gone before the operator reads its termination message.

@@ -26,7 +26,7 @@ from sparkapp.model.transactional_id import (
 )
 from sparkapp.sink.checkpoint_commits import CheckpointCommits
 from sparkapp.sink.ending.used_ids import bounded_ids
-from sparkapp.spark.state import query_log
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.closed_logs import ClosedEnds
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
@@ -58,7 +58,7 @@ def attempt(
     job = Job(namespace="ns", name="j", uid="uid", generation=1, attempt=number, spec=spec)
     sink = FakeTransactions()
     found = recover(
-        job, store=store, control=FakeControl(), now="", retained=MemoryRetainedStore(), engine=query_log,
+        job, store=store, control=FakeControl(), now="", retained=MemoryRetainedStore(), engine=QueryState(),
         cluster_id="", marks=NoMarks(),
     )  # fmt: skip
     coordinator = CheckpointCoordinator(

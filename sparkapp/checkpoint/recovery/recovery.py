@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named, refuse_snapshot_elsewhere
 from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
+from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_starts import resumed
 from sparkapp.checkpoint.recovery.restore import Restored, begin_at, go_back, snapshot_of
 from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
@@ -35,24 +35,6 @@ from sparkapp.sink.committer import Settled
 from sparkapp.sink.ending.transaction_control import TransactionControl
 
 LOG = logging.getLogger(__name__)
-
-
-class EngineTexts(Protocol):
-    """What only the engine can do with its part of a document; :mod:`sparkapp.spark.state.query_log` in jobs."""
-
-    def rewound(self, engine: str) -> str:
-        """Forgets what belonged to records after an earlier checkpoint.
-
-        :raises CheckpointCorrupt: not a text of this engine.
-        """
-        ...
-
-    def undone(self, document: CheckpointDocument) -> CheckpointDocument:
-        """As if the document's checkpoint, which is lost as a whole, had not been computed yet.
-
-        :raises StateUncertain: the document does not say how.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +91,7 @@ def recover(
     :raises CheckpointNotRetained: the checkpoint to restore is not retained. The committables are settled; nothing else
         was changed.
     :raises CheckpointUnusable: likewise: it cannot be read.
-    :raises RestoreRefused: likewise: operators keep state, which does not go back.
+    :raises RestoreRefused: likewise: operators keep state, and that of the checkpoint is not retained.
     """
     found = store.read()
     prefix = job.spec.sink.transactional_id_prefix
@@ -202,17 +184,17 @@ def _served(
 
     One write holds the offsets and the nonce: a crash neither loses the restore nor repeats it.
     """
-    restore, rewound = job.spec.restore, engine.rewound
+    restore = job.spec.restore
     is_first = is_first_start(document)
     if restore_due(document, restore):
         if restore.checkpoint or (restore.snapshot and not is_first):
             after = 0 if latest is None else latest.checkpoint_id
             return go_back(
-                document, restore, store=retained, engine=rewound, after=after, recorded=recorded, snapshot=snapshot
+                document, restore, store=retained, engine=engine, after=after, recorded=recorded, snapshot=snapshot
             )
         document = replace(document, redeploy_nonce=restore.nonce)
     if is_first and snapshot is not None:
-        return begin_at(document, job.spec.start_snapshot, snapshot, engine=rewound)
+        return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine.rewound)
     return document, None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained, retained_key
@@ -98,7 +99,7 @@ def go_back(
     restore: Restore,
     *,
     store: RetainedStore,
-    engine: Callable[[str], str],
+    engine: EngineTexts,
     snapshot: RetainedCheckpoint | None = None,
     after: int = 0,
     recorded: CheckpointDocument | None = None,
@@ -110,18 +111,23 @@ def go_back(
     neither among retained checkpoints nor in the marks on the group's offsets.
 
     :param document: of the current checkpoint, with nothing left to settle.
-    :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint.
+    :param engine: makes the engine's text forget what belonged to the records after the earlier checkpoint, or name the
+        state that was retained with it.
     :param snapshot: the checkpoint of ``restore.snapshot``, if that is named.
     :param after: the highest number that the job has given, where the document may be older.
     :param recorded: the current checkpoint as it was written, where subtasks have committed more since (ADR 56).
     :raises CheckpointNotRetained: that checkpoint is not retained. :raises CheckpointUnusable: it cannot be read.
-    :raises RestoreRefused: operators keep state, which does not go back.
+    :raises RestoreRefused: operators keep state, and that of the checkpoint is not retained.
     """
     target = snapshot
-    refuse_state(document, restore.checkpoint if target is None else target.checkpoint_id)
     if target is None:
         target = _retained(document, restore.checkpoint, store=store, recorded=recorded)
-    rewound = _at(document, target, number=max(document.checkpoint_id, after) + 1, engine=engine)
+    refuse_without_state(document, target)
+    number = max(document.checkpoint_id, after) + 1
+    text = (
+        engine.gone_back(document.engine, target, number=number) if target.engine else engine.rewound(document.engine)
+    )
+    rewound = replace(_at(document, target, number=number, engine=text), engine_has_state=bool(target.engine))
     rewind = rewind_between(document, target)
     return replace(rewound, redeploy_nonce=restore.nonce), Restored(
         checkpoint=target, rewind=rewind, snapshot=restore.snapshot
@@ -137,7 +143,7 @@ def begin_at(
 
     :param document: the claim of a first start. :param name: of the snapshot.
     """
-    begun = _at(document, snapshot, number=document.checkpoint_id + 1, engine=engine)
+    begun = _at(document, snapshot, number=document.checkpoint_id + 1, engine=engine(document.engine))
     rewind = rewind_between(document, snapshot)
     return begun, Restored(checkpoint=snapshot, rewind=rewind, snapshot=name, first_start=True)
 
@@ -145,12 +151,17 @@ def begin_at(
 def snapshot_of(job: Job, name: str) -> RetainedCheckpoint:
     """The checkpoint of a snapshot, which the operator has put into the description of the attempt.
 
-    :raises CheckpointUnusable: it cannot be read, or the description has none.
+    :raises CheckpointUnusable: it cannot be read, or the description has none. Or it has query state, which is on the
+        volume of the job that wrote it.
     """
     if name not in job.snapshots:
         msg = f"the description of the attempt has no checkpoint of KafkaSparkSnapshot {name}"
         raise CheckpointUnusable(msg, remedy=_REMEDY_NO_SNAPSHOT)
-    return decode_snapshot(job.snapshots[name])
+    checkpoint = decode_snapshot(job.snapshots[name])
+    if checkpoint.engine:
+        msg = f"KafkaSparkSnapshot {name} is of a job whose operators keep state, which is on that job's volume"
+        raise CheckpointUnusable(msg)
+    return checkpoint
 
 
 def _retained(
@@ -161,12 +172,11 @@ def _retained(
     except CheckpointNotRetained:
         if checkpoint_id != document.checkpoint_id:
             raise
-        return retained(recorded or document)
+        current = recorded or document
+        return retained(current, engine=current.engine if current.engine_has_state else "")
 
 
-def _at(
-    document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: Callable[[str], str]
-) -> CheckpointDocument:
+def _at(document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: str) -> CheckpointDocument:
     """The document at the target's offsets. Topics of another cluster have other ids."""
     return replace(
         document,
@@ -177,18 +187,18 @@ def _at(
         topic_ids=target.topic_ids if target.cluster_id == document.cluster_id else {},
         stops=target.stops,
         stopping=target.stopping,
-        engine=engine(document.engine),
+        engine=engine,
         finished=False,
         drained=False,
     )
 
 
-def refuse_state(document: CheckpointDocument, checkpoint_id: int) -> None:
-    """:raises RestoreRefused: operators keep state, which does not go back."""
-    if document.engine_has_state:
+def refuse_without_state(document: CheckpointDocument, target: RetainedCheckpoint) -> None:
+    """:raises RestoreRefused: operators keep state, and that of the checkpoint is not retained."""
+    if document.engine_has_state and not target.engine:
         msg = (
-            f"the job cannot go back to checkpoint {checkpoint_id}: its operators keep state, of which only the newest"
-            " version is kept"
+            f"the job cannot go back to checkpoint {target.checkpoint_id}: its operators keep state, and the state of"
+            " that checkpoint is not retained"
         )
         raise RestoreRefused(msg, remedy=_REMEDY_STATE)
 
@@ -235,7 +245,8 @@ _REMEDY_NO_SNAPSHOT = (
     " source.startup.mode SpecificOffsets with the offsets of the snapshot's ConfigMap"
 )
 _REMEDY_STATE = (
-    "remove spec.restore.checkpoint to resume from the last checkpoint. To read earlier records with empty state,"
+    "set spec.restore.checkpoint to a checkpoint that `python3 -m sparkapp checkpoint list` shows with state, or remove"
+    " it to resume from the last checkpoint. To read earlier records with empty state,"
     " create a job with another name and source.startup.mode SpecificOffsets (`python3 -m sparkapp checkpoint show` has"
     " the offsets)"
 )

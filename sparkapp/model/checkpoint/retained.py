@@ -20,8 +20,7 @@ _KEY = re.compile(r"checkpoint-([1-9][0-9]{0,17})\.json")
 class RetainedCheckpoint:
     """The retained part of a completed checkpoint: the next offset of each partition.
 
-    Its transactions are all committed, so they are left out. The engine's text is left out, too: a job whose operators
-    keep state cannot restore an earlier checkpoint.
+    Its transactions are all committed, so they are left out.
 
     :param created_at: RFC 3339.
     :param orderly: True for the last checkpoint of an orderly stop.
@@ -29,6 +28,8 @@ class RetainedCheckpoint:
     :param topic_ids: as in :class:`CheckpointDocument`, of topics of the cluster ``cluster_id``.
     :param stops: end offset of each partition of a bounded job.
     :param stopping: fingerprint of the setting behind the stops, as in :class:`CheckpointDocument`.
+    :param engine: the engine's text, which names the retained version of query state (ADR 83). Empty for a job without
+        state, and where its state is not retained: a job with state cannot go back to it then.
     :param records_in: source offsets since the job's first start, as in the document's counters.
     """
 
@@ -44,6 +45,7 @@ class RetainedCheckpoint:
     stops: Mapping[TopicPartition, int] = stored(
         key="bounded.stops", default_factory=dict, read=offsets_of, write=by_topic
     )
+    engine: str = ""
     records_in: int = stored(default=0, is_needed=True)
     records_out: int = stored(default=0, is_needed=True)
 
@@ -52,8 +54,11 @@ class RetainedCheckpoint:
         return datetime.fromisoformat(self.created_at)
 
 
-def retained(document: CheckpointDocument) -> RetainedCheckpoint:
-    """The retained part of a document whose transactions are committed."""
+def retained(document: CheckpointDocument, *, engine: str = "") -> RetainedCheckpoint:
+    """The retained part of a document whose transactions are committed.
+
+    :param engine: as in :class:`RetainedCheckpoint`.
+    """
     return RetainedCheckpoint(
         job_uid=document.job_uid,
         attempt=document.attempt,
@@ -65,6 +70,7 @@ def retained(document: CheckpointDocument) -> RetainedCheckpoint:
         topic_ids=document.topic_ids,
         stops=document.stops,
         stopping=document.stopping,
+        engine=engine,
         records_in=document.counters.records_in,
         records_out=document.counters.records_out,
     )

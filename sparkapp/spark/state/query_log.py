@@ -35,6 +35,7 @@ class EngineState:
         batch's watermark.
     :param attempt: whose folder has the query state (:mod:`sparkapp.spark.state.state_store_files`); None if the
         document does not say.
+    :param retained: the checkpoint whose retained state it is; None for the folder of ``attempt``.
     :param previous_watermark: of the batch before the last, in ms since 1970; None if the document does not say.
     """
 
@@ -44,6 +45,7 @@ class EngineState:
     watermark: int | None = None
     previous_watermark: int | None = None
     attempt: int | None = None
+    retained: int | None = None
 
     @property
     def batch_watermark(self) -> int:
@@ -75,6 +77,8 @@ def encode_engine(state: EngineState) -> str:
         body["formerWatermark"] = state.previous_watermark
     if state.attempt is not None:
         body["stateAttempt"] = state.attempt
+    if state.retained is not None:
+        body["retainedState"] = state.retained
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -88,13 +92,13 @@ def decode_engine(text: str) -> EngineState:
     try:
         body = json.loads(text)
         plan, metadata, base = body["plan"], body["metadata"], body.get("base", 0)
-        optional = [body.get("watermark"), body.get("formerWatermark"), body.get("stateAttempt")]
+        optional = [body.get(name) for name in ("watermark", "formerWatermark", "stateAttempt", "retainedState")]
         known = type(plan) is int and type(base) is int and all(type(value) in {int, type(None)} for value in optional)
         if not known or base < 0 or not isinstance(json.loads(metadata), dict) or "\n" in metadata:
             raise ValueError(text)
         state = EngineState(plan, metadata, base, *optional)
         least = min(state.batch_watermark, state.next_watermark, state.previous_watermark or 0, state.state_partitions)
-        if least < 0 or (state.attempt is not None and state.attempt < 1):
+        if least < 0 or any(number is not None and number < 1 for number in (state.attempt, state.retained)):
             raise ValueError(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the engine text of the checkpoint document cannot be read: {error!r}"
@@ -138,6 +142,23 @@ def watermark_millis(engine: str) -> int | None:
 def rewound(engine: str) -> str:
     """The engine's text for a restored checkpoint: without the watermark, which comes from later records."""
     return encode_engine(replace(_with_watermark(decode_engine(engine), 0), watermark=None, previous_watermark=None))
+
+
+def gone_back(engine: str, target: str, *, checkpoint_id: int, number: int) -> str:
+    """The engine's text for a checkpoint with the retained state of an earlier checkpoint.
+
+    The new checkpoint has the version of state and the watermarks of the earlier. So batches count from later.
+
+    :param engine: of the current checkpoint. :param target: of the earlier, as it was retained.
+    :param checkpoint_id: of the earlier. :param number: of the new checkpoint.
+    :raises CheckpointCorrupt: the text of the earlier has another form, or names no state of it.
+    """
+    earlier = decode_engine(target)
+    if not earlier.base < checkpoint_id < number:
+        msg = f"checkpoint {checkpoint_id} has no state: the query keeps it since checkpoint {earlier.base}"
+        raise CheckpointCorrupt(msg)
+    base = earlier.base + number - checkpoint_id
+    return encode_engine(replace(earlier, plan=decode_engine(engine).plan, base=base))
 
 
 def undone(document: CheckpointDocument) -> CheckpointDocument:

@@ -5,7 +5,7 @@ attempt's files. Spark keeps state there as ``state/<operator>/<partition>/[<sto
 
 A batch that begins with version N writes version N + 1. So the version of a checkpoint follows from its number, and
 older versions stay for a while. A batch that was never completed leaves a newer version, and the next attempt runs that
-batch over other records.
+batch over other records. Versions of retained checkpoints stay in folders of their own (ADR 83).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.state import query_log
+from sparkapp.spark.state import query_log, rocksdb_files
 
 _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
 """Kinds that need no earlier version; the other kinds are changes of an earlier version."""
 _SHOWN = 3
-_OF_ROCKSDB = frozenset({"SSTs", "logs"})
-"""Folders of a store of RocksDB: tables and logs of its snapshots."""
+_OF_ROCKSDB = frozenset(folder for folder, _ in rocksdb_files.FOLDERS.values())
+_RETAINED = re.compile(r"\.?checkpoint-\d+")
+"""Folders of retained state; with a dot while they are made."""
 
 _OLD_LAYOUT = ("state", "offsets", "commits", "sources", "metadata", ".metadata.crc")
 """Entries of releases in which all attempts shared a folder."""
@@ -38,7 +39,28 @@ def folder_of(folder: Path, attempt: int) -> Path:
     return folder / f"attempt-{attempt}"
 
 
-def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, partitions: int) -> Path:
+def retained_folder(folder: Path, checkpoint_id: int) -> Path:
+    """The folder of a retained checkpoint's query state."""
+    return folder / "retained" / f"checkpoint-{checkpoint_id}"
+
+
+def retained_folders(folder: Path) -> list[Path]:
+    """All of them, with those that were never completed."""
+    root = folder / "retained"
+    return [entry for entry in sorted(root.iterdir()) if _RETAINED.fullmatch(entry.name)] if root.is_dir() else []
+
+
+def folder_of_state(folder: Path, engine: query_log.EngineState) -> Path:
+    """Which of the folders has the query state that a document names: an attempt's, or a retained checkpoint's.
+
+    :param folder: of all attempts' queries, on the volume; a release without folders of attempts has its state there.
+    """
+    if engine.retained is not None:
+        return retained_folder(folder, engine.retained)
+    return folder if engine.attempt is None else folder_of(folder, engine.attempt)
+
+
+def prepare(folder: Path, *, attempt: int, source: Path, version: int, partitions: int) -> Path:
     """Makes the attempt's folder with exactly the query state of the restored checkpoint.
 
     Called by the wiring once, before the query starts. Files are linked if the volume can: Spark replaces files and
@@ -47,7 +69,7 @@ def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, par
     dead attempt made of them.
 
     :param folder: of all attempts' queries, on the volume.
-    :param writer: the attempt whose folder has the checkpoint's state; None for a release without such folders.
+    :param source: the folder with the checkpoint's state (:func:`folder_of_state`).
     :param version: of the restored checkpoint's state; 0 if it has none. Files there then belong to batches that were
         never completed, or to a previous transform.
     :param partitions: of each operator's state; an operator without keys has a single partition.
@@ -56,7 +78,6 @@ def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, par
     :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another.
     """
     own = folder_of(folder, attempt)
-    source = folder if writer is None else folder_of(folder, writer)
     gaps = list(missing(source / "state", version, partitions)) if version else []
     if gaps:
         shown = listed(gaps, _SHOWN, separator="; ")
@@ -66,12 +87,17 @@ def prepare(folder: Path, *, attempt: int, writer: int | None, version: int, par
     with writing_to(folder):
         own.mkdir(parents=True, exist_ok=True)
         if version:
-            _link(source / "state", own / "state", version, partitions)
+            link(source / "state", own / "state", version, partitions)
     _remove_settled(folder, attempt, {source} if version else set())
     return own
 
 
-def _link(source: Path, target: Path, version: int, partitions: int) -> None:
+def link(source: Path, target: Path, version: int, partitions: int, *, may_copy: bool = True) -> None:
+    """Links each file of a version of state, and of the versions before it.
+
+    :param may_copy: whether a file is copied on a volume without hard links.
+    :raises OSError: a file is gone, or cannot be linked nor copied.
+    """
     # A folder's files come before those below it. So tables of RocksDB are listed after the snapshot that names them,
     # and a driver that stood still has written them before it.
     for file in source.rglob("*"):
@@ -90,6 +116,8 @@ def _link(source: Path, target: Path, version: int, partitions: int) -> None:
         try:
             copy.hardlink_to(file)
         except OSError:
+            if not may_copy:
+                raise
             shutil.copyfile(file, copy)
 
 
@@ -125,21 +153,22 @@ def missing(root: Path, version: int, partitions: int) -> Iterator[str]:
                 yield f"operator {operator.name} has no partition {number}"
                 continue
             for store in _stores(partition):
-                if not _is_whole(store, version):
-                    versions = sorted(_versions(store))
-                    has = f"{versions[0]} to {versions[-1]}" if versions else "none"
-                    yield f"{store.relative_to(root)} has versions {has}, version {version} needs more"
+                for gap in _gaps(store, version):
+                    yield f"{store.relative_to(root)} {gap}"
 
 
-def _is_whole(store: Path, version: int) -> bool:
+def _gaps(store: Path, version: int) -> Iterator[str]:
+    """What a store lacks of a version: the changes since a whole version, or tables of that."""
     kinds = _versions(store)
-    while version > 0:
-        if kinds.get(version, frozenset()) & _WHOLE:
-            return True
-        if version not in kinds:
-            return False
-        version -= 1
-    return True
+    needed = version
+    while needed > 0 and not kinds.get(needed, frozenset()) & _WHOLE:
+        if needed not in kinds:
+            has = f"{min(kinds)} to {max(kinds)}" if kinds else "none"
+            yield f"has versions {has}, version {version} needs more"
+            return
+        needed -= 1
+    if "zip" in kinds.get(needed, frozenset()):
+        yield from rocksdb_files.missing_tables(store / f"{needed}.zip")
 
 
 def _versions(store: Path) -> dict[int, frozenset[str]]:
@@ -181,6 +210,6 @@ def query_folder(job: Job, folder: Path, document: CheckpointDocument, *, statef
         return folder  # the engine refuses a transform that keeps state
     engine = query_log.restored_engine(document)
     return prepare(
-        folder, attempt=job.attempt, writer=engine.attempt,
+        folder, attempt=job.attempt, source=folder_of_state(folder, engine),
         version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
     )  # fmt: skip

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.group_progress import GroupOffsets
+from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
-from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
+from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore, StateOfCheckpoints
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
@@ -33,7 +34,6 @@ from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.group.membership import GroupMembership
-from sparkapp.spark.state import query_log
 
 LOG = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ class Parts:
     """What an attempt reaches the outside with.
 
     :param store: the job's document. :param retained: its earlier checkpoints.
+    :param state: the query state of earlier checkpoints; None for a job that may keep none.
+    :param engine: reads the engine's part of documents.
     :param control: ends the transactions of previous attempts.
     :param ends: proves the ends of this attempt's transactions.
     :param client: asks coordinators about this attempt's transactions.
@@ -56,6 +58,7 @@ class Parts:
 
     store: CheckpointStore
     retained: RetainedStore
+    engine: EngineTexts
     control: TransactionControl
     ends: ProvenEnds
     client: TransactionClient
@@ -64,6 +67,7 @@ class Parts:
     evidence: Evidence
     now: Callable[[], str]
     warn: Warn
+    state: StateOfCheckpoints | None = None
     hook: StepHook = no_hook
 
 
@@ -121,7 +125,7 @@ def group_evidence(job: Job, config: Mapping[str, str]) -> GroupOffsetsEvidence:
 def recovery_of(job: Job, parts: Parts) -> Recovery:
     """See :func:`sparkapp.checkpoint.recovery.recovery.recover`."""
     recovery = recover(
-        job, store=parts.store, control=parts.control, now=parts.now(), retained=parts.retained, engine=query_log,
+        job, store=parts.store, control=parts.control, now=parts.now(), retained=parts.retained, engine=parts.engine,
         cluster_id=parts.cluster.cluster_id(), marks=KafkaGroupMarks(job, parts.config, parts.cluster),
     )  # fmt: skip
     LOG.info(
@@ -167,7 +171,7 @@ def _retainer(job: Job, parts: Parts, recovery: Recovery, stack: ExitStack) -> C
         return None
     retainer = CheckpointRetainer(
         parts.retained, job_uid=job.uid, retention=job.spec.retention, latest=recovery.document.checkpoint_id,
-        tell=parts.warn,
+        tell=parts.warn, state=parts.state,
     )  # fmt: skip
     stack.callback(retainer.close)
     return retainer

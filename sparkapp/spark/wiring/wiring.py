@@ -40,6 +40,7 @@ from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
+from sparkapp.spark.state.retained_state import QueryState, RetainedState
 from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.code_errors import with_code_error
 from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
@@ -88,8 +89,10 @@ class Wiring:
         for each in (client, sweeping):
             context.stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
+        keeps = environment.folder if environment.stateful_allowed else None
         parts = Parts(
-            store=environment.store, retained=environment.retained, control=control, ends=control.ends(),
+            store=environment.store, retained=environment.retained, engine=QueryState(keeps),
+            state=None if keeps is None else RetainedState(keeps, self._claim), control=control, ends=control.ends(),
             client=client, cluster=cluster, config=config, evidence=group_evidence(job, config), now=now,
             warn=reporter.warn,
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,10 +18,13 @@ from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.sections.transform import Transform
+from sparkapp.spark.state.query_log import decode_engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility
+from tests.support.patience import until
 
 pytestmark = pytest.mark.spark
 
@@ -140,12 +144,20 @@ def read_in_two(job: LocalJob, records: int) -> None:
     job.spec = replace(job.spec, source=replace(job.spec.source, max_offsets_per_checkpoint=records // 2))
 
 
+def written(broker: str, job: LocalJob) -> Counter[str]:
+    return Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
+
+
+def await_written(broker: str, job: LocalJob, wanted: Counter[str]) -> None:
+    until(lambda: written(broker, job) >= wanted or time.sleep(0.5))
+
+
 def judge(job: LocalJob, client: TransactionClient, broker: str, wanted: Counter[str]) -> None:
     """Of a job that has drained."""
     document = job.document()
     assert document is not None
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
-    found = Counter((value or b"").decode() for value in visibility.records(broker, job.spec.sink.topic))
+    found = written(broker, job)
     assert found - wanted == Counter(), "repeated, or never to be written"
     assert wanted - found == Counter(), "lost"
     assert (document.counters.records_in, document.counters.records_out) == (TOTAL, wanted.total())
@@ -214,3 +226,36 @@ def test_checkpoints_that_are_lost_are_computed_again_from_the_state_before(
     job.await_checkpoint(6)
     assert job.drain() == 0, job.log()
     judge(job, client, broker, wanted)
+
+
+def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state(
+    stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
+) -> None:
+    """Killed in its first checkpoint after that: what comes again is right, as if nobody had read on."""
+    job, wanted = stateful_job
+    job.spec = replace(job.spec, retention=Retention(interval_seconds=1, count=50), checkpoint_interval_seconds=2)
+    job.start()
+    await_written(broker, job, wanted)
+    assert job.drain() == 0, job.log()
+    judge(job, client, broker, wanted)
+    last = job.document()
+    assert last is not None
+
+    job.spec = replace(job.spec, restore=Restore(checkpoint=2, nonce=1))
+    job.start(fault=f"after-flush@attempt=2,checkpoint={last.checkpoint_id + 2}")
+    assert job.await_end() == -signal.SIGKILL, job.log()
+    restored = job.document()
+    assert restored is not None
+    assert (restored.checkpoint_id, restored.engine_has_state) == (last.checkpoint_id + 1, True)
+    assert decode_engine(restored.engine).retained == 2
+    job.start(parallelism=3)
+    windows = Counter({row: 2 for row in wanted if row.startswith("count")})
+    await_written(broker, job, windows)
+    assert job.drain() == 0, job.log()
+
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    found = written(broker, job)
+    again = found - wanted
+    assert found == wanted + again, "each is there, and right"
+    assert max(again.values()) == 1
+    assert any(not again[row] for row in wanted if row.startswith("distinct")), "some orders were out by then"

@@ -14,7 +14,7 @@ from sparkapp.model.checkpoint.retained_codec import decode_snapshot
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.state import query_log
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.transactions import FakeControl
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
@@ -80,7 +80,7 @@ def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api
     place = {"namespace": namespace, "job": second.name, "uid": second.uid()}
     recovery = recover(
         job, store=store, control=FakeControl(), now="2026-11-21T12:00:00Z",
-        retained=ConfigMapRetainedStore(core, **place), engine=query_log, cluster_id="kafka-1", marks=NoMarks(),
+        retained=ConfigMapRetainedStore(core, **place), engine=QueryState(), cluster_id="kafka-1", marks=NoMarks(),
     )  # fmt: skip
     assert recovery.restored is not None
     document = decode(str(store.read().text), job_uid=second.uid())

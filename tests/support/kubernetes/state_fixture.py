@@ -27,8 +27,8 @@ from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
 from sparkapp.sink.ending.transaction_control import TransactionControl
-from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, encode_engine
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.kubernetes.api_client import ApiClient
 
@@ -118,7 +118,7 @@ class StateFixture:
         """As far as a driver's next attempt gets."""
         return recover(
             job(self.uid, attempt=attempt, namespace=self.namespace), store=self.store(), control=control, now=NOW,
-            retained=self.retained, engine=query_log, cluster_id="", marks=NoMarks(),
+            retained=self.retained, engine=QueryState(), cluster_id="", marks=NoMarks(),
         )  # fmt: skip
 
     def operators_view(self) -> StateView:

@@ -47,6 +47,7 @@ from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
+from sparkapp.spark.state.retained_state import QueryState
 from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
@@ -338,6 +339,7 @@ class AttemptRun:
         parts = Parts(
             store=self._store, retained=self.retained, control=self._control, ends=control.ends(), client=self._client,
             cluster=self._cluster, config=self._config, now=self.now, warn=lambda *_: None,
+            engine=QueryState(),
             evidence=WatchedEvidence(group_evidence(job, self._config), self._passed),
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip

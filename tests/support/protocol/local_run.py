@@ -26,6 +26,7 @@ from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
+from sparkapp.spark.state.retained_state import QueryState
 from sparkapp.spark.wiring.start import Parts, group_evidence, local_coordinator, recovery_of
 from tests.support.protocol.local_contract import LocalSubtasks
 from tests.support.protocol.story import Story
@@ -131,7 +132,7 @@ class LocalRun:
         parts = Parts(
             store=story.store, retained=story.retained, control=control, ends=control.ends(), client=self._client,
             cluster=self._cluster, config=self._config, evidence=group_evidence(job, self._config), now=story.now,
-            warn=lambda *_: None,
+            warn=lambda *_: None, engine=QueryState(),
         )  # fmt: skip
         recovery = recovery_of(job, parts)
         self.coordinator = local_coordinator(job, parts, recovery)

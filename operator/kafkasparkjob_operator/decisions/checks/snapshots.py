@@ -152,13 +152,15 @@ def _is_reported(document: CheckpointDocument, report: Report | None) -> bool:
 
 
 def _newest(config_map: Mapping[str, Any] | None, document: CheckpointDocument) -> RetainedCheckpoint | None:
-    """The newest retained checkpoint of the job that is not after the document."""
+    """The newest retained checkpoint of the job that is not after the document, and has no query state."""
     texts = (config_map or {}).get("data") or {}
     numbers = {key: checkpoint_of_key(key) or 0 for key in texts}
     for key in sorted(texts, key=numbers.__getitem__, reverse=True):
         if 0 < numbers[key] <= document.checkpoint_id:
             try:
-                return decode_retained(str(texts[key]), key=key, job_uid=document.job_uid)
+                found = decode_retained(str(texts[key]), key=key, job_uid=document.job_uid)
             except CheckpointUnusable:
                 continue
+            if not found.engine:
+                return found
     return None

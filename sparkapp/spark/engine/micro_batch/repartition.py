@@ -97,6 +97,7 @@ def repartition(
         metadata=query_log.read_metadata(folder, batch),
         previous_watermark=engine.batch_watermark,
         attempt=job.attempt,
+        retained=None,
     )
     missing = list(state_store_files.missing(folder / "state", batch + 1, change.after))
     if missing or made.state_partitions != change.after:

@@ -14,7 +14,7 @@ from sparkapp.model.errors import TransactionLost
 from sparkapp.model.job.sections.sink import OnTransactionLost, Sink
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.state import query_log
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
@@ -39,8 +39,8 @@ def start(store: MemoryStore, control: FakeControl, policy: OnTransactionLost, a
     spec = plain_spec(sink=sink)
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
     return recover(
-        job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=query_log, cluster_id="",
-        marks=NoMarks(),
+        job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=QueryState(),
+        cluster_id="", marks=NoMarks(),
     )  # fmt: skip
 
 

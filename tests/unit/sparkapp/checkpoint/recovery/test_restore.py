@@ -21,8 +21,8 @@ from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.transactional_id import TransactionalIdHint
-from sparkapp.spark.state import query_log
-from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine, rewound
+from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.fakes.transactions import FakeControl
@@ -64,7 +64,7 @@ def attempt(store, number, restore, texts=None, marks=()):
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=number, spec=spec)
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
     return recover(
-        job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=kept, engine=query_log,
+        job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=kept, engine=QueryState(),
         cluster_id="", marks=Marks(marks),
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def test_the_engine_forgets_its_watermark_and_nothing_else():
     engine = encode_engine(EngineState(9, '{"batchWatermarkMs":1760000000000,"batchTimestampMs":5,"conf":{"a":"b"}}'))
     document, _ = go_back(
         replace(CURRENT, engine=engine), Restore(checkpoint=12, nonce=5), store=MemoryRetainedStore(RETAINED),
-        engine=rewound,
+        engine=QueryState(),
     )  # fmt: skip
     assert decode_engine(document.engine) == EngineState(
         9, '{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{"a":"b"}}'

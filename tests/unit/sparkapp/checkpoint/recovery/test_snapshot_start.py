@@ -18,8 +18,8 @@ from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
-from sparkapp.spark.state import query_log
 from sparkapp.spark.state.query_log import EngineState, encode_engine
+from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
@@ -51,7 +51,7 @@ def attempt(
     )  # fmt: skip
     return recover(
         job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=MemoryRetainedStore(),
-        engine=query_log, cluster_id=cluster_id, marks=NoMarks(),
+        engine=QueryState(), cluster_id=cluster_id, marks=NoMarks(),
     )  # fmt: skip
 
 

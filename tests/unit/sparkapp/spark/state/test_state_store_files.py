@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.state.query_log import EngineState, encode_engine
-from sparkapp.spark.state.state_store_files import prepare, query_folder
+from sparkapp.spark.state.state_store_files import folder_of, prepare, query_folder
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.plain_job import plain_spec
@@ -25,7 +26,26 @@ def put(folder: Path, *files: str, stores: tuple[str, ...] = STORES, text: str =
     for store in stores:
         (folder / "state" / store / "_metadata").mkdir(parents=True, exist_ok=True)
         for file in files:
-            (folder / "state" / store / file).write_text(text)
+            path = folder / "state" / store / file
+            if file.endswith(".zip"):
+                snapshot(path)
+            else:
+                path.write_text(text)
+
+
+def snapshot(path: Path, *, tables: dict[str, str] | None = None) -> None:
+    """As Spark writes it: the tables are in a folder next to it.
+
+    :param tables: contents by name.
+    """
+    tables = tables or {}
+    named = [{"localSstName": "8.sst", "dfsSstName": name, "sizeBytes": len(text)} for name, text in tables.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": named, "numKeys": 1}))
+    for name, text in tables.items():
+        (path.parent / "SSTs").mkdir(exist_ok=True)
+        (path.parent / "SSTs" / name).write_text(text)
 
 
 def names(folder: Path, store: str = STORES[0]) -> list[str]:
@@ -34,7 +54,7 @@ def names(folder: Path, store: str = STORES[0]) -> list[str]:
 
 def ready(folder: Path, *, version: int, partitions: int) -> Path:
     """Attempt 3 resumes from the files of attempt 1; attempt 2 completed nothing."""
-    return prepare(folder, attempt=3, writer=1, version=version, partitions=partitions)
+    return prepare(folder, attempt=3, source=folder_of(folder, 1), version=version, partitions=partitions)
 
 
 def test_an_attempt_gets_the_checkpoints_versions_and_none_that_is_newer(tmp_path: Path) -> None:
@@ -70,7 +90,7 @@ def test_A3_a_superseded_driver_replaces_no_file_of_its_successor(
             (superseded / "state" / store / ".tmp").replace(superseded / "state" / store / name)
     assert {(own / "state" / store / "2.delta").read_text() for store in STORES} == {"before"}
     assert {(own / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
-    again = prepare(tmp_path, attempt=4, writer=3, version=3, partitions=2)
+    again = prepare(tmp_path, attempt=4, source=folder_of(tmp_path, 3), version=3, partitions=2)
     assert {(again / "state" / store / "3.delta").read_text() for store in STORES} == {"of attempt 3"}
 
 
@@ -79,7 +99,7 @@ def test_folders_that_no_document_can_name_are_removed(tmp_path: Path) -> None:
         put(tmp_path / f"attempt-{attempt}", "1.delta")
     put(tmp_path, "1.delta")
     (tmp_path / "metadata").write_text("of a previous layout")
-    prepare(tmp_path, attempt=4, writer=2, version=1, partitions=2)
+    prepare(tmp_path, attempt=4, source=folder_of(tmp_path, 2), version=1, partitions=2)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["attempt-2", "attempt-4", "attempt-5"], (
         "attempt 5 superseded this attempt"
     )
@@ -87,7 +107,7 @@ def test_folders_that_no_document_can_name_are_removed(tmp_path: Path) -> None:
 
 def test_state_of_a_release_that_had_one_folder_is_taken_over(tmp_path: Path) -> None:
     put(tmp_path, "1.delta", "2.delta")
-    own = prepare(tmp_path, attempt=4, writer=None, version=1, partitions=2)
+    own = prepare(tmp_path, attempt=4, source=tmp_path, version=1, partitions=2)
     assert names(own) == ["1.delta"]
     assert names(tmp_path) == ["1.delta", "2.delta"], "needed until the document names a folder"
 
@@ -117,6 +137,25 @@ def test_folders_of_rocksdb_are_no_stores(tmp_path: Path) -> None:
     own = ready(tmp_path, version=3, partitions=2)
     assert names(own) == ["2.zip", "3.changelog"]
     assert (own / "state" / STORES[2] / "SSTs" / "000008-ab12.sst").read_text() == "x"
+
+
+@pytest.mark.parametrize("gap", ["removed", "short", "unreadable"])
+def test_a_snapshot_without_its_tables_is_no_version(tmp_path: Path, gap: str) -> None:
+    """Spark removes the tables of a snapshot before the snapshot."""
+    previous = tmp_path / "attempt-1"
+    put(previous, "2.zip", "3.changelog")
+    snapshot(previous / "state/0/1/2.zip", tables={"8-ab.sst": "table", "9-cd.sst": "more"})
+    assert names(ready(tmp_path, version=3, partitions=2), "0/1") == ["2.zip", "3.changelog"]
+    words = r"0/1 2\.zip needs SSTs/9-cd\.sst"
+    if gap == "removed":
+        (previous / "state/0/1/SSTs/9-cd.sst").unlink()
+    elif gap == "short":
+        (previous / "state/0/1/SSTs/9-cd.sst").write_text("")
+    else:
+        (previous / "state/0/1/2.zip").write_text("half a snapsh")
+        words = r"0/1 2\.zip cannot be read"
+    with pytest.raises(QueryStateMissing, match=words):
+        ready(tmp_path, version=3, partitions=2)
 
 
 def test_partitions_of_before_a_repartition_are_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,139 @@
+"""Query state of retained checkpoints, so that a job with state goes back to them (ADR 83).
+
+Spark removes all but the last versions of state. A retained checkpoint has its version in a folder of its own, as hard
+links. Files of state are never changed, so a link costs no copy, and it keeps what Spark removes. A volume without hard
+links keeps no such versions: a copy of all state each minute would cost more than the job.
+
+The folder of a checkpoint is removed when the checkpoint is no longer retained. An attempt that was replaced must not
+remove what its successor goes back to. So the order is: the entry is dropped from the retained checkpoints, then the
+claim is read, then the folder is removed. A successor reads the retained checkpoints behind its own claim, so it does
+not find an entry whose folder this attempt still removes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.volume import writing_to
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable, QueryStateMissing
+from sparkapp.model.errors.listed import listed
+from sparkapp.spark.state import query_log, state_store_files
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedState:
+    """The versions of query state of a job's retained checkpoints; called by the thread that retains checkpoints.
+
+    :param folder: of all attempts' queries, on the volume.
+    :param claim: of this attempt.
+    """
+
+    folder: Path
+    claim: Claim
+
+    def keep(self, document: CheckpointDocument) -> str:
+        """Keeps the checkpoint's version of state.
+
+        :param document: of a completed checkpoint of this attempt, whose files Spark may remove in the meantime.
+        :returns: the engine's text for the retained checkpoint; empty for a checkpoint without state.
+        :raises QueryStateMissing: Spark has removed the version. :raises CheckpointConflict: another attempt has the
+            claim. :raises VolumeFull: and VolumeUnusable: also for a volume without hard links.
+        """
+        if not document.engine_has_state:
+            return ""
+        engine = query_log.restored_engine(document)
+        source = state_store_files.folder_of_state(self.folder, engine)
+        target = state_store_files.retained_folder(self.folder, document.checkpoint_id)
+        making = target.with_name(f".{target.name}")
+        version = document.checkpoint_id - engine.base
+        with writing_to(self.folder):
+            for left in (making, target):
+                if left.exists():  # of an attempt that ended here, or of checkpoints that a restore by hand undid
+                    self.claim.require()
+                    shutil.rmtree(left)
+            making.mkdir(parents=True)
+            try:
+                state_store_files.link(
+                    source / "state", making / "state", version, engine.state_partitions, may_copy=False
+                )
+            except FileNotFoundError as error:
+                raise _gone(document, version, str(error)) from error
+        missing = list(state_store_files.missing(making / "state", version, engine.state_partitions))
+        if missing:
+            raise _gone(document, version, listed(missing, _SHOWN, separator="; "))
+        with writing_to(self.folder):
+            making.rename(target)
+        return query_log.encode_engine(replace(engine, retained=document.checkpoint_id))
+
+    def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
+        """Removes the state of checkpoints that are retained no longer.
+
+        :param retained: numbers of the retained checkpoints, after the others were dropped from their store.
+        :param document: the current checkpoint, which may be in the folder of a checkpoint that it went back to.
+        :raises CheckpointConflict: another attempt has the claim: nothing is removed.
+        """
+        named = query_log.decode_engine(document.engine).retained
+        kept = {state_store_files.retained_folder(self.folder, number) for number in (*retained, named or 0)}
+        surplus = [entry for entry in state_store_files.retained_folders(self.folder) if entry not in kept]
+        if not surplus:
+            return
+        self.claim.require()
+        for entry in surplus:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """What recovery asks the engine about the engine's part of documents; made by the wiring.
+
+    :param folder: of all attempts' queries, on the volume; None for a job that may keep no state.
+    """
+
+    folder: Path | None = None
+
+    def rewound(self, engine: str) -> str:
+        """See :func:`sparkapp.spark.state.query_log.rewound`."""
+        return query_log.rewound(engine)
+
+    def undone(self, document: CheckpointDocument) -> CheckpointDocument:
+        """See :func:`sparkapp.spark.state.query_log.undone`."""
+        return query_log.undone(document)
+
+    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int) -> str:
+        """The engine's text for a checkpoint with the state of ``target``, which is on the volume.
+
+        :param number: of the new checkpoint.
+        :raises CheckpointUnusable: the state is not on the volume, or the text of ``target`` does not name it.
+        """
+        try:
+            text = query_log.gone_back(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
+            gone = query_log.decode_engine(text)
+        except CheckpointCorrupt as error:
+            msg = f"the retained checkpoint {target.checkpoint_id} cannot be used: {error.message}"
+            raise CheckpointUnusable(msg) from error
+        if self.folder is None:
+            msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
+            raise CheckpointUnusable(msg, remedy=_REMEDY_VOLUME)
+        root = state_store_files.folder_of_state(self.folder, gone) / "state"
+        missing = list(state_store_files.missing(root, number - gone.base, gone.state_partitions))
+        if missing:
+            shown = listed(missing, _SHOWN, separator="; ")
+            msg = f"the state of checkpoint {target.checkpoint_id} is not in {root}: {shown}"
+            raise CheckpointUnusable(msg)
+        return text
+
+
+def _gone(document: CheckpointDocument, version: int, what: str) -> QueryStateMissing:
+    msg = f"version {version} of the state of checkpoint {document.checkpoint_id} was removed while it was kept: {what}"
+    return QueryStateMissing(msg)
+
+
+_REMEDY_VOLUME = "put spec.checkpoint.stateVolume back as it was, or remove spec.restore.checkpoint"

@@ -1,0 +1,148 @@
+"""Query state of retained checkpoints: kept while Spark removes its files, and removed by the claim's owner alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkapp.checkpoint.claim import Claim
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
+from sparkapp.model.errors import CheckpointConflict, CheckpointUnusable, QueryStateMissing, VolumeUnusable
+from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine
+from sparkapp.spark.state.retained_state import QueryState, RetainedState
+from sparkapp.spark.state.state_store_files import folder_of_state
+from tests.support.fakes.memory_store import MemoryStore
+
+METADATA = json.dumps({"batchWatermarkMs": 70, "conf": {"spark.sql.shuffle.partitions": "2"}})
+STATE = EngineState(5, METADATA, base=9, watermark=80, previous_watermark=60, attempt=1)
+
+
+def document(checkpoint_id: int = 12, *, attempt: int = 1, engine: EngineState = STATE) -> CheckpointDocument:
+    return CheckpointDocument(
+        job_uid="uid", attempt=attempt, checkpoint_id=checkpoint_id, created_at="2026-11-21T09:00:00Z", parallelism=2,
+        prefix="p", engine=encode_engine(engine), engine_has_state=True,
+    )  # fmt: skip
+
+
+def put(folder: Path, *versions: str) -> None:
+    for partition in ("0/0", "0/1"):
+        store = folder / "attempt-1" / "state" / partition
+        store.mkdir(parents=True, exist_ok=True)
+        for version in versions:
+            (store / version).write_text(version)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """The claim is that of attempt 1."""
+    return MemoryStore(encode(document()))
+
+
+@pytest.fixture
+def state(tmp_path: Path, store: MemoryStore) -> RetainedState:
+    put(tmp_path, "2.snapshot", "3.delta", "4.delta")
+    return RetainedState(tmp_path, Claim(store, job_uid="uid", attempt=1))
+
+
+def entry(state: RetainedState, current: CheckpointDocument) -> RetainedCheckpoint:
+    return retained(current, engine=state.keep(current))
+
+
+def gone_back(folder: Path | None, target: RetainedCheckpoint, number: int) -> EngineState:
+    current = replace(STATE, plan=31, base=9)
+    return decode_engine(QueryState(folder).gone_back(encode_engine(current), target, number=number))
+
+
+def test_a_job_goes_back_to_state_that_spark_has_removed(state: RetainedState, tmp_path: Path) -> None:
+    target = entry(state, document())
+    shutil.rmtree(tmp_path / "attempt-1")
+    found = gone_back(tmp_path, target, 41)
+    assert found == replace(STATE, plan=31, base=38, retained=12)
+    files = [file.name for file in sorted((folder_of_state(tmp_path, found) / "state/0/1").iterdir())]
+    assert files == ["2.snapshot", "3.delta"]
+
+
+def test_a_checkpoint_without_state_keeps_nothing(state: RetainedState, tmp_path: Path) -> None:
+    assert state.keep(replace(document(), engine_has_state=False)) == ""
+    assert not (tmp_path / "retained").exists()
+
+
+def test_state_that_spark_removes_meanwhile_is_not_kept(state: RetainedState, tmp_path: Path) -> None:
+    (tmp_path / "attempt-1/state/0/1/3.delta").unlink()
+    with pytest.raises(QueryStateMissing, match="removed while it was kept: 0/1 has versions 2 to 2"):
+        state.keep(document())
+    assert not (tmp_path / "retained/checkpoint-12").exists()
+    put(tmp_path, "3.delta")
+    assert state.keep(document()), "what is left of the first try does not disturb"
+
+
+def test_a_volume_without_hard_links_keeps_none(
+    state: RetainedState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    with pytest.raises(VolumeUnusable, match="Operation not permitted"):
+        state.keep(document())
+    assert not (tmp_path / "retained/checkpoint-12").exists()
+
+
+def folders(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in (folder / "retained").iterdir())
+
+
+def test_state_of_dropped_checkpoints_is_removed(state: RetainedState, tmp_path: Path) -> None:
+    for number in (11, 12, 13):
+        state.keep(document(number))
+    (tmp_path / "retained/.checkpoint-14").mkdir()
+    (tmp_path / "retained/notes").mkdir()
+    state.remove_others([12], document(13))
+    assert folders(tmp_path) == ["checkpoint-12", "notes"]
+
+
+def test_the_state_that_the_document_went_back_to_stays(state: RetainedState, tmp_path: Path) -> None:
+    for number in (11, 12):
+        state.keep(document(number))
+    state.remove_others([], document(13, engine=replace(STATE, retained=11)))
+    assert folders(tmp_path) == ["checkpoint-11"]
+
+
+def test_an_attempt_that_was_replaced_removes_nothing(state: RetainedState, store: MemoryStore, tmp_path: Path) -> None:
+    """Its successor goes back to checkpoint 11, which this attempt has not dropped in time."""
+    state.keep(document(11))
+    store.write(encode(document(12, attempt=2)), expected=store.read().version)
+    with pytest.raises(CheckpointConflict):
+        state.remove_others([], document(12))
+    with pytest.raises(CheckpointConflict):
+        state.keep(document(11))
+    assert folders(tmp_path) == ["checkpoint-11"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"engine": "{"}, "cannot be used: the engine text"),
+        ({"engine": encode_engine(replace(STATE, base=12))}, "checkpoint 12 has no state"),
+        ({"checkpoint_id": 41}, "checkpoint 41 has no state"),
+        ({"engine": encode_engine(replace(STATE, retained=77))}, "is not in .*checkpoint-77/state: the folder has no"),
+    ],
+)
+def test_what_names_no_state_is_refused(
+    state: RetainedState, tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    target = replace(entry(state, document()), **change)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointUnusable, match=words):
+        gone_back(tmp_path, target, 41)
+
+
+def test_a_job_without_the_volume_does_not_go_back(state: RetainedState) -> None:
+    with pytest.raises(CheckpointUnusable, match="a volume that the job does not have") as caught:
+        gone_back(None, entry(state, document()), 41)
+    assert "spec.checkpoint.stateVolume" in caught.value.remedy
