@@ -11,13 +11,13 @@ from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from demo.data import ALL_FLIGHTS
-from demo.manifest import ENGINES
+from demo.manifest import ENGINES, write_project
 from demo.output import count_table, incidents_table, verdict_line
 from demo.story import NAMESPACE, FlightsStory
 from localcluster import cli, state
 from localcluster.errors import SetupError
 from localcluster.progress import Progress
-from localcluster.settings import Settings
+from localcluster.settings import REPOSITORY, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
         print(kubectl.run(*arguments).rstrip())
     print(f"\n{incidents_table(outcome)}\n\n{count_table(outcome)}\n")
     if options.keep:
-        _print_next_commands(environment, story)
+        _print_next_commands(environment, story, options.engine)
     else:
         with progress.step("delete the job and its topics; the cluster still runs (to stop it: make cluster-down)"):
             story.clean_up()
@@ -68,7 +68,8 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if outcome.good else 1
 
 
-def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory) -> None:
+def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory, engine: str) -> None:
+    code = write_project(REPOSITORY / "artifacts" / "demo" / engine, environment, engine)
     print("The job still runs. Commands to try:")
     print(f"  {cli.shell_line(state.read_env_file(Settings.from_environment()))}")
     for command in (
@@ -81,6 +82,10 @@ def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory) -
     ):
         print(f"  kubectl --namespace={NAMESPACE} {command}")
     print(f"  kafkaspark topic tail {story.sink} --follow")
+    print("To change the job, edit its files, look at the result here, and apply them:")
+    print(f"  {code}\n  {code.with_name('job.yaml')}")
+    print(f"  kafkaspark validate {code.with_name('job.yaml')}")
+    print(f"  kubectl --namespace={NAMESPACE} apply -k {code.parent}")
     print(f"For a job of your own, continue with step 3 of docs/quick-start.md in the namespace {NAMESPACE}.")
     print(f"In job.yaml its BROKER:9092 is {environment.bootstrap_pods}.")
     print("  make cluster-down\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -24,6 +25,30 @@ def flights_job(environment: ClusterEnvironment, engine: str) -> dict[str, Any]:
     job["spec"]["kafka"]["bootstrapServers"] = environment.bootstrap_pods
     job["spec"]["image"] = IMAGE_OF["sparkapp"]
     return job
+
+
+def write_project(folder: Path, environment: ClusterEnvironment, engine: str) -> Path:
+    """Writes the job with its code as a folder that ``kubectl apply -k`` takes; returns the file of the code.
+
+    A file that exists stays: a person may have edited it.
+    """
+    job = flights_job(environment, engine)
+    (name, text), *_ = code_config_map(job)["data"].items()
+    (transform,) = job["spec"]["transform"].values()
+    generator = {"name": transform["configMapRef"]["name"], "files": [name]}
+    kustomization = {
+        "resources": ["job.yaml"], "configMapGenerator": [generator],
+        "generatorOptions": {"disableNameSuffixHash": True},
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "job.yaml": yaml.safe_dump(job, sort_keys=False), name: text,
+        "kustomization.yaml": yaml.safe_dump(kustomization, sort_keys=False),
+    }  # fmt: skip
+    for file, content in contents.items():
+        if not (folder / file).exists():
+            (folder / file).write_text(content, encoding="utf-8")
+    return folder / str(name)
 
 
 def code_config_map(job: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,7 @@ THOROUGH = (
     "tests/integration/laptop/test_dev_broker",
     "tests/integration/laptop/test_templates",
     "tests/integration/laptop/test_release_files",
+    "tests/integration/laptop/test_tutorial",
     # A browser of 300 MB.
     "tests/integration/cli/test_console_page",
     "tests/integration/dataplane/test_sanitizers",
