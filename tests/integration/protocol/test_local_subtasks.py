@@ -7,8 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -17,9 +21,13 @@ from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Engine, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
+from sparkapp.model.report import SETTLED, AttemptOutcome
+from sparkapp.spark.settling import settle
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.kafka import visibility
 from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kafka.late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests
+from tests.support.patience import until
 from tests.support.protocol.local_subtasks import LocalAttempts
 
 pytestmark = pytest.mark.broker
@@ -157,3 +165,43 @@ def test_requests_that_are_sent_again(
         way.close()
     assert job.subtasks == started, "no process was started again"
     require_each_once(job, client, source.written)
+
+
+def test_an_idle_subtask_of_a_wider_attempt_writes_nothing_any_more(
+    job: LocalAttempts, source: Numbers, client: TransactionClient
+) -> None:
+    """Three of four have had no record when they are frozen, and find many when they continue."""
+    source.write(1)
+    job.start(4)
+    await_visible(job, 1)
+    job.kill(frozen=True)
+    source.write(4000)
+    job.start(1)
+    with source.writing():
+        job.thaw()
+        await_visible(job, source.written + 500)
+    await_visible(job, source.written)
+    job.drain()
+    require_each_once(job, client, source.written)
+
+
+def test_a_deleted_job_leaves_no_subtask_that_can_write(
+    job: LocalAttempts, source: Numbers, client: TransactionClient, broker: str, tmp_path: Path
+) -> None:
+    """Its last attempt resumes nothing, so a group that somebody has moved does not stop it."""
+    source.write(100)
+    job.start(2)
+    with source.writing():
+        await_visible(job, 200)
+        job.kill(frozen=True)
+    moved = [ClientPartition(job.spec.source.topics[0], number, 3) for number in range(PARTITIONS)]
+    admin = AdminClient({"bootstrap.servers": broker})
+    (future,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.uid, moved)]).values()
+    future.result(30)
+    last = settle(job.last_attempt(), store=job.store, retained=MemoryRetainedStore(), credentials=tmp_path)
+    assert (last.outcome, last.reason) == (AttemptOutcome.DRAINED, SETTLED), last.message
+    written = visibility.numbers(broker, job.spec.sink.topic)
+    job.thaw()
+    until(lambda: all(process.ended for process in job.frozen))
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+    assert visibility.numbers(broker, job.spec.sink.topic) == written

@@ -1,4 +1,4 @@
-"""What driver and subtasks of the local pace do, step by step (ADR 56): over brokers in memory or a real broker."""
+"""What driver and subtasks of the local pace do, step by step (ADR 56), over brokers in memory."""
 
 from __future__ import annotations
 

@@ -47,12 +47,9 @@ class LocalAttempts:
 
     def start(self, parallelism: int) -> None:
         """Begins the next attempt; returns when its driver has recovered."""
-        self.number += 1
-        spec = replace(self.spec, parallelism=parallelism)
-        job = Job(namespace="ns", name=self.uid, uid=self.uid, generation=1, attempt=self.number, spec=spec)
         self._run = LocalPaceRun(
-            job, self.store, lambda numbers: numbers, random.Random(self.number), now, executors=self.executors,
-            patience=_PATIENCE,
+            self._next(parallelism), self.store, lambda numbers: numbers, random.Random(self.number), now,
+            executors=self.executors, patience=_PATIENCE,
         )  # fmt: skip
         self._run.start()
         if self._run.failure is not None:
@@ -61,6 +58,10 @@ class LocalAttempts:
         self._failure: BaseException | None = None
         self._driver = threading.Thread(target=self._drive, args=(self._run,))
         self._driver.start()
+
+    def last_attempt(self) -> Job:
+        """A deleted job's attempt after a crash; it is not started."""
+        return replace(self._next(1), settles_only=True)
 
     def drain(self) -> None:
         """An orderly end."""
@@ -100,6 +101,11 @@ class LocalAttempts:
             self.kill()
         for process in self.frozen:
             process.kill()
+
+    def _next(self, parallelism: int) -> Job:
+        self.number += 1
+        spec = replace(self.spec, parallelism=parallelism)
+        return Job(namespace="ns", name=self.uid, uid=self.uid, generation=1, attempt=self.number, spec=spec)
 
     def _end(self) -> None:
         assert self._run is not None

@@ -333,19 +333,6 @@ class Story:
         self.history.append(f"  attempt {run.job.attempt} ended {end}")
         return run
 
-    def local_attempt(self, parallelism: int = 2) -> tuple[Job, Names]:
-        """The next attempt as one of the local pace (``local_run``), and where its transactional ids are noted."""
-        self.kill()
-        self._attempt += 1
-        self._record(f"starts with the local pace, P={parallelism}", None)
-        names = Names()
-        self._names.append((self._attempt, names))
-        return self._job(parallelism, MIN_CONTINUOUS_POOL, Engine.CONTINUOUS, local_pace=True), names
-
-    def now(self) -> str:
-        """A minute later each time, so that every checkpoint is kept."""
-        return self._now()
-
     @property
     def document(self) -> CheckpointDocument:
         """As it is written now."""
