@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -21,6 +22,7 @@ from sparkapp.model.job.spark_settings import PROVIDER
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.model.names import SPARK_CONF_KEY
 from sparkapp.spark.state.query_log import EngineState, decode_engine
+from sparkapp.spark.state.rocksdb_files import missing_tables
 from tests.integration.engine.conftest import LocalJobs
 from tests.integration.engine.test_stateful import TOTAL, judge, read_in_two, stateful_job
 from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce, settings_of_a_cluster
@@ -99,6 +101,10 @@ def test_state_follows_the_parallelism_through_kills_at_every_step(
     assert [message.partition(";")[0] for message in told] == [
         "query state has 1 partitions instead of 5 from checkpoint 5 on"
     ]
+    snapshots = list((tmp_path / "query" / f"attempt-{job.attempt}" / "state").rglob("*.zip"))
+    assert not [gap for snapshot in snapshots for gap in missing_tables(snapshot)]
+    shutil.rmtree(next(snapshot.parent / "SSTs" for snapshot in snapshots if (snapshot.parent / "SSTs").is_dir()))
+    assert [gap for snapshot in snapshots for gap in missing_tables(snapshot)], "Spark's own form is understood"
 
 
 def await_stopped(pid: int) -> None:

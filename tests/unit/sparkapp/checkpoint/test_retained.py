@@ -13,9 +13,9 @@ from sparkapp.checkpoint import retained as module
 from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
-from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, encode_retained
+from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointStoreUnavailable
+from sparkapp.model.errors import CheckpointStoreUnavailable, VolumeUnusable
 from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
@@ -39,12 +39,12 @@ def document(number, *, seconds=0, uid="uid", **changes):
     return replace(base, **changes)
 
 
-def retain(store, documents, *, latest=0, events=None, **retention):
+def retain(store, documents, *, latest=0, events=None, state=None, **retention):
     """One attempt that completes these checkpoints; each has been looked at before the next one comes."""
     for each in documents:
         retainer = CheckpointRetainer(
             store, job_uid="uid", retention=Retention(**retention), latest=latest,
-            tell=lambda reason, message: None if events is None else events.append((reason, message)),
+            tell=lambda reason, message: None if events is None else events.append((reason, message)), state=state,
         )  # fmt: skip
         retainer.offer(each)
         retainer.close()
@@ -206,3 +206,33 @@ def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
     folder.change({retained_key(2): "ü"}, [retained_key(1), retained_key(7)])
     assert folder.read() == {retained_key(2): "ü"}
     assert (tmp_path / "state.checkpoints" / "notes.txt").exists()
+
+
+class State:
+    """Query state on a volume; checkpoint 3 cannot be linked."""
+
+    def __init__(self):
+        self.kept = []
+
+    def keep(self, document):
+        if document.checkpoint_id == 3:
+            raise VolumeUnusable("query cannot be written: Operation not permitted")
+        self.kept.append(document.checkpoint_id)
+        return f"state of {document.checkpoint_id}"
+
+    def remove_others(self, retained, document):
+        assert document.checkpoint_id >= max(retained)
+        self.kept = [number for number in self.kept if number in retained]
+
+
+def test_a_checkpoint_is_retained_with_its_state_or_without_it():
+    state, events, store = State(), [], MemoryRetainedStore()
+    documents = [document(number, seconds=60 * number) for number in (1, 2, 3, 4)]
+    retain(store, documents, count=3, state=state, events=events)
+    found = {key: decode_retained(text, key=key, job_uid="uid").engine for key, text in store.read().items()}
+    assert found == {retained_key(2): "state of 2", retained_key(3): "", retained_key(4): "state of 4"}
+    assert state.kept == [2, 4], "what is dropped goes"
+    assert [message for _, message in events] == [
+        "the state of checkpoint 3 could not be retained (the job continues): query cannot be written: Operation not"
+        " permitted"
+    ]

@@ -39,7 +39,9 @@ def snapshot(path: Path, *, tables: dict[str, str] | None = None) -> None:
     :param tables: contents by name.
     """
     tables = tables or {}
-    named = [{"localSstName": "8.sst", "dfsSstName": name, "sizeBytes": len(text)} for name, text in tables.items()]
+    named = [
+        {"localFileName": "8.sst", "dfsSstFileName": name, "sizeBytes": len(text)} for name, text in tables.items()
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": named, "numKeys": 1}))
