@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kafkasparkjob_operator.status.phases import TRANSITIONS, Bound
 from kafkasparkjob_operator.status.reasons import JobReason
+from kafkasparkjob_operator.status.scaling_reason import ScalingReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError, ListingUnsupported, kinds_of
 from sparkapp.model.event_reason import DriverEvent, ExplainedReason
@@ -69,6 +70,10 @@ GUIDES: Mapping[str, str] = {
     "StateRolledBack": "[An earlier state](state.md#an-earlier-state)",
     "StateUncertain": "[Expired ids](internals/exactly-once.md#limits)",
     "StreamStalled": "[The log of the last failure](#the-log-of-the-last-failure)",
+    "ScalingAdvised": "[The autoscaler](operations.md#the-autoscaler)",
+    "ScalingBlocked": "[Findings of the autoscaler](#findings-of-the-autoscaler)",
+    "ScalingDown": "[The autoscaler](operations.md#the-autoscaler)",
+    "ScalingUp": "[The autoscaler](operations.md#the-autoscaler)",
     "SubtasksIdle": "[Rates and parallelism](source.md#rates-and-parallelism)",
     "Superseded": "[The state ConfigMap](state.md#the-state-configmap)",
     "TopicNotFound": "[Sink](sink.md)",
@@ -149,6 +154,14 @@ def phases() -> Iterator[str]:
         yield _row(f"`{row.phase}`", reasons, f"{limit}{seconds}", follows, row.otherwise, f"`{row.actor}`")
 
 
+def scalings() -> Iterator[str]:
+    """A row for each finding of the autoscaler."""
+    yield "| finding | meaning | remedy |"
+    yield "|---|---|---|"
+    for reason in sorted(ScalingReason, key=str):
+        yield _row(f"`{reason}`", reason.meaning, reason.remedy or "Nothing to do.")
+
+
 def healthy() -> Iterator[str]:
     """A row for each reason without a remedy, of operator and driver."""
     yield "| reason | of | meaning |"
@@ -165,6 +178,7 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     "operator": operators,
     "driver": drivers,
     "snapshots": snapshots,
+    "autoscaler": scalings,
     "healthy": healthy,
     "phases": phases,
 }

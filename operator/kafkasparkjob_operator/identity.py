@@ -10,6 +10,8 @@ from sparkapp.model import names
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 ANNOTATION_GENERATION = "kafkaspark.io/generation"
 """The resource's generation that a standby driver was started for."""
+ANNOTATION_STANDBY_PARALLELISM = "kafkaspark.io/standby-parallelism"
+"""Of a standby driver: its parallelism, which an autoscaler changes without a new generation."""
 ANNOTATION_CLAIM = "kafkaspark.io/attempt-uid"
 """UID of the attempt's ConfigMap, on the driver pod; by it the operator recognizes its pods."""
 ANNOTATION_FAILURE = "kafkaspark.io/failure"

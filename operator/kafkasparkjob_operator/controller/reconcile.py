@@ -22,6 +22,7 @@ from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.attempts import REVISION
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import AUTOSCALER
 from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
     Action,
@@ -55,6 +56,8 @@ LOG = logging.getLogger(__name__)
 
 NUMBERS = ("checkpoint", "source", "sink", "transactions")
 """Sections of the status that change with every checkpoint; a write of these alone is throttled."""
+_AT_ONCE = frozenset({"since", "moreWantedSince"})
+"""Fields of ``status.autoscaler`` that are written at once: a decision, and the begin of a need."""
 RETRY_SECONDS = 10.0
 """The pause after a failed request for a running attempt."""
 HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (WithdrawClaim, StartAttempt))
@@ -305,7 +308,7 @@ class Reconciler:
         if not patch:
             return
         moment = asyncio.get_running_loop().time()
-        if all(name in NUMBERS for name in patch):
+        if _is_progress(patch):
             left = self._written_at.get(key, -self._numbers_seconds) + self._numbers_seconds - moment
             if left > 0:
                 self._queue.add_after(key, left)
@@ -324,3 +327,11 @@ class Reconciler:
         self._restarting.ended(key)
         self._cache.forget(key)
         self._queue.forget(key)
+
+
+def _is_progress(patch: Mapping[str, Any]) -> bool:
+    """Whether a write of the status may wait."""
+    scaling = patch.get(AUTOSCALER) or {}
+    if any(scaling.get(name) for name in _AT_ONCE):
+        return False
+    return all(name in {*NUMBERS, AUTOSCALER} for name in patch)

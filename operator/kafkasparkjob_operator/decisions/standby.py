@@ -58,14 +58,17 @@ class StandbyPods:
     ended: PodView | None
     pods: tuple[PodView, ...]
 
-    def fits(self, generation: int) -> bool:
-        """True where a standby driver was started for that generation of the resource."""
-        return self.standing is not None and self.standing.generation == generation
+    def fits(self, generation: int, desired: DesiredJob) -> bool:
+        """True where a standby driver was started for that generation of the resource, and for that parallelism."""
+        standing = self.standing
+        if standing is None or standing.generation != generation:
+            return False
+        return standing.standby_parallelism in {0, desired.spec.parallelism}
 
     def usable(self, draft: StatusDraft, generation: int, desired: DesiredJob) -> PodView | None:
         """The standby driver that may be activated when the current attempt is gone."""
         asked = desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
-        return self.standing if asked and self.fits(generation) and not _ended_for_credentials(draft) else None
+        return self.standing if asked and self.fits(generation, desired) and not _ended_for_credentials(draft) else None
 
     def present(self, now: datetime) -> bool:
         """False where all pods are past their grace period: the node may be lost, and nobody waits for their end."""
@@ -131,7 +134,7 @@ def before_stop(
         return Step()
     if found.ended is not None and found.ended.generation == job.generation and not found.ended.deleting:
         return _after_end(draft, observation, found, found.ended) if works else Step()
-    if found.fits(job.generation):
+    if found.fits(job.generation, desired):
         left = _seconds_to_wait(draft, found, prepared=observation.prepared)
         waits = found.standing if works else None
         cause = cause_of_wait(waits, job, late=left <= 0) if waits is not None else None
@@ -201,7 +204,7 @@ def stand_by(
         if 0 < left <= STANDBY_AGAIN_SECONDS:
             return Step(look_again_after=left)
     if found.present(draft.now):
-        return Step(actions=deletions(found.superseded if found.fits(generation) else found.pods))
+        return Step(actions=deletions(found.superseded if found.fits(generation, desired) else found.pods))
     if report is None or report.state is not DriverState.RUNNING:
         return Step()
     started = parse_time(draft.section("attempt").get("startedAt"))
@@ -233,7 +236,7 @@ def _may_come_up(observation: Observation, desired: DesiredJob, found: StandbyPo
     return (
         desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
         and not desired.spec.state_claim
-        and (found.fits(generation) or generation not in refused)
+        and (found.fits(generation, desired) or generation not in refused)
     )
 
 

@@ -12,6 +12,7 @@ A standby driver is no part of these questions: step 3 may activate it instead o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
@@ -24,6 +25,11 @@ from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, s
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import (
+    own_parallelism,
+    with_effective_parallelism,
+)
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import autoscale, rescale_due
 from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
@@ -97,6 +103,8 @@ class _Planner:
         observation = with_own_pods(observation)
         if observation.foreign and observation.live is None:
             raise _LookFirst
+        self.spec_parallelism = own_parallelism(observation.job)
+        observation = replace(observation, job=with_effective_parallelism(observation.job))
         self.observation = observation
         self.job = observation.job
         self.draft = StatusDraft(observation.job, now)
@@ -183,6 +191,7 @@ class _Planner:
         if self.desired is not None and not self.rescaling and not self.preparing and not is_refused(self.draft):
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         self._judge(report)
+        self._look_again(autoscale(self.draft, executors, report, self.desired, of_spec=self.spec_parallelism))
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
@@ -229,7 +238,8 @@ class _Planner:
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
             return True
         attempt = self.draft.section("attempt")
-        if self.desired is None or attempt.get("generation") == self.job.generation:
+        is_current = attempt.get("generation") == self.job.generation
+        if self.desired is None or (is_current and not rescale_due(self.draft, driver, report, self.desired)):
             return False
         in_place = rescale_in_place(
             self.draft, self.observation, self._live(), driver, report, desired=self.desired, settings=self.settings

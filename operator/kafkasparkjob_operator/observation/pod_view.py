@@ -17,6 +17,7 @@ from kafkasparkjob_operator.identity import (
     ANNOTATION_REFUSED,
     ANNOTATION_REVISION,
     ANNOTATION_SOURCE,
+    ANNOTATION_STANDBY_PARALLELISM,
     owner_uid,
 )
 from kafkasparkjob_operator.resources.executor_template import EXECUTOR_CONTAINER
@@ -42,6 +43,7 @@ class PodView:
     :param claim_uid: UID of the attempt's ConfigMap, as the pod says; untrusted until compared.
     :param attempt: from the label; 0 where the label is missing or not a number.
     :param generation: of the resource that a standby driver was started for; else 0.
+    :param standby_parallelism: of a standby driver; 0 for others, and for those of a previous release.
     :param failure: the number of a failed executor's failure, once it is counted; else 0. Untrusted: the driver
         makes the pod.
     :param standby_refused: of a driver: the generation for which no standby driver could be created; else 0.
@@ -70,6 +72,7 @@ class PodView:
     driver_uid: str = ""
     claim_uid: str = ""
     generation: int = 0
+    standby_parallelism: int = 0
     failure: int = 0
     standby_refused: int = 0
     asked_parallelism: int = 0
@@ -135,6 +138,7 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         driver_uid=str(driver.get("uid", ""))[:_MAX_NAME],
         claim_uid=str(annotations.get(ANNOTATION_CLAIM, ""))[:_MAX_NAME],
         generation=number_of(annotations.get(ANNOTATION_GENERATION, "")),
+        standby_parallelism=number_of(annotations.get(ANNOTATION_STANDBY_PARALLELISM, "")),
         failure=number_of(annotations.get(ANNOTATION_FAILURE, "")),
         standby_refused=number_of(annotations.get(ANNOTATION_REFUSED, "")),
         asked_parallelism=number_of(annotations.get(names.ANNOTATION_PARALLELISM, "")),

@@ -9,6 +9,7 @@ from kafkasparkjob_operator.identity import (
     ANNOTATION_GENERATION,
     ANNOTATION_REVISION,
     ANNOTATION_SOURCE,
+    ANNOTATION_STANDBY_PARALLELISM,
     JobIdentity,
     metadata,
 )
@@ -99,7 +100,11 @@ def driver_pod(
             "prometheus.io/path": names.METRICS_PATH,
         }
     if standby_for is not None:
-        annotations |= {names.ANNOTATION_TURN: names.TURN_AWAITED, ANNOTATION_GENERATION: str(standby_for)}
+        annotations |= {
+            names.ANNOTATION_TURN: names.TURN_AWAITED,
+            ANNOTATION_GENERATION: str(standby_for),
+            ANNOTATION_STANDBY_PARALLELISM: str(desired.spec.parallelism),
+        }
         spec["containers"][0]["env"].append({"name": names.AWAITS_TURN_VARIABLE, "value": "true"})
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]

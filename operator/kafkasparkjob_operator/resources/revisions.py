@@ -31,9 +31,13 @@ FORMAT = 1
 REVISION_KEY = "revision.json"
 KEPT = 3
 """Revisions that are kept, next to those of attempts: the newest."""
-NO_PART = frozenset({"parallelism", "suspend", "restartNonce", "restore", "startFrom", "restartPolicy"})
+_NO_PART = frozenset(
+    {
+        "autoscaler", "parallelism", "suspend", "restartNonce", "restore", "startFrom", "restartPolicy",
+        "ttlSecondsAfterFinished",
+    }
+)  # fmt: skip
 """Fields of the spec that are no part of a revision: requests, policies, and the number of subtasks."""
-_NO_PART = NO_PART | {"ttlSecondsAfterFinished"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,8 +67,8 @@ class Target:
     )
     parallelism: int | None = at("Wanted parallelism.", default=None)
     cause: str | None = at(
-        "Cause of the last change of the target: Created, SpecChanged, CodeChanged, Rescaled, Restarted, Suspended,"
-        " Resumed, Refused or Deleted.",
+        "Cause of the last change of the target: Created, SpecChanged, CodeChanged, Rescaled, Autoscaled, Restarted,"
+        " Suspended, Resumed, Refused or Deleted.",
         default=None,
     )
     since: str | None = at("Time of the last change of the target.", default=None, form=_TIME)
@@ -242,6 +242,39 @@ class Transactions:
 
 
 @part
+class Scaling:
+    """``status.autoscaler``."""
+
+    reason: str | None = at(
+        "Finding in CamelCase: Balanced, Stabilizing, ScaledUp, ScaledDown, Rescaling, WaitsToShrink, AtMaximum,"
+        " HotPartition, NoRoom, Ineffective, NotReading, RateLimited, ExcludedPeriod or LoadUnknown.",
+        default=None,
+    )
+    message: str | None = at("Numbers behind the finding, of the moment when it began.", default=None)
+    recommended: int | None = at("Parallelism that the load asks for.", default=None)
+    parallelism: int | None = at("Parallelism of the last decision. Absent before the first.", default=None)
+    since: str | None = at("Time of the last decision.", default=None, form=_TIME)
+    effective_since: str | None = at("Time at which the operator saw its effect.", default=None, form=_TIME)
+    spec_parallelism: int | None = at(
+        "spec.parallelism at the last decision. Another number there ends the decision.", default=None
+    )
+    from_parallelism: int | None = at("Parallelism before the last decision.", default=None)
+    rescale_seconds: int | None = at("Time from a decision to its effect, in seconds, as last measured.", default=None)
+    records_per_second_of_subtask: int | None = at(
+        "Records that a subtask could read per second, at the last decision.", default=None, is_long=True
+    )
+    more_wanted_since: str | None = at(
+        "Time since which more subtasks are needed without a break.", default=None, form=_TIME
+    )
+    less_wanted_since: str | None = at(
+        "Time since which fewer subtasks are enough without a break.", default=None, form=_TIME
+    )
+    less_wanted: int | None = at("Largest parallelism that was needed since then.", default=None)
+    no_room_parallelism: int | None = at("Smallest parallelism that has found no room.", default=None)
+    no_room_since: str | None = at("Time at which that was known.", default=None, form=_TIME)
+
+
+@part
 class JobStatus:
     """``status``. The operator writes it as an object, and a person reads these descriptions."""
 
@@ -249,8 +282,8 @@ class JobStatus:
         "Generation of the resource that this status describes.", default=None, is_long=True
     )
     spec_digest: str | None = at(
-        "Digest of spec without parallelism and ttlSecondsAfterFinished at observedGeneration. A"
-        " change of these alone starts no Failed or Finished job.",
+        "Digest of spec without autoscaler, parallelism and ttlSecondsAfterFinished at"
+        " observedGeneration. A change of these alone starts no Failed or Finished job.",
         default=None,
     )
     state: str | None = at(
@@ -285,6 +318,7 @@ class JobStatus:
     restarts: Restarts | None = at("Restarts since the job was created.", default=None)
     engine: EngineChoice | None = at("Engine of the current attempt.", default=None)
     parallelism: int | None = at("Parallelism of the current attempt, for the scale subresource.", default=None)
+    autoscaler: Scaling | None = at("Decision and finding of spec.autoscaler.", default=None)
     selector: str | None = at("Label selector of the attempt's executors, for the scale subresource.", default=None)
     executors: Executors | None = at("Executors of the current attempt.", default=None)
     checkpoint: LastCheckpoint | None = at("Last completed checkpoint.", default=None)

@@ -278,6 +278,18 @@ class JobReason(ExplainedReason):
         " parallelism.",
         "Correct what has failed, or change `spec.restartNonce`.",
     )
+    SCALING_ADVISED = (
+        "ScalingAdvised",
+        "`spec.autoscaler.dryRun` is true: the autoscaler would change the parallelism, for the message's cause.",
+    )
+    SCALING_BLOCKED = (
+        "ScalingBlocked",
+        "The job needs more subtasks, and gets none, or they would not help. The message begins with the finding, which"
+        " `status.autoscaler.reason` has, too.",
+        "Look for the finding.",
+    )
+    SCALING_DOWN = "ScalingDown", "The autoscaler lowers the parallelism, for the message's cause."
+    SCALING_UP = "ScalingUp", "The autoscaler raises the parallelism, for the message's cause."
     SNAPSHOT_NOT_READY = (
         "SnapshotNotReady",
         "The snapshot that the next attempt begins at does not exist or holds no checkpoint. The operator looks again.",

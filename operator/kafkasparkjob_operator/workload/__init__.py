@@ -1,5 +1,6 @@
 """The job that a resource asks for, and what a job may ask of its pods."""
 
+from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler
 from kafkasparkjob_operator.workload.desired import (
     DesiredJob,
     PodResources,
@@ -17,6 +18,7 @@ __all__ = [
     "DENIED_SPARK_SETTINGS",
     "NO_SETTINGS",
     "NO_TEMPLATE",
+    "Autoscaler",
     "DesiredJob",
     "JobSettings",
     "PodResources",

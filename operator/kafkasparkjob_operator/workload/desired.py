@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
 from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
@@ -90,7 +91,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredJob:
-    """A resource's spec, resolved."""
+    """A resource's spec, resolved.
+
+    :param places: for subtasks, of ``executor.instances`` executors; 0 where executors follow the parallelism.
+    """
 
     spec: JobSpec
     workload: Workload
@@ -98,6 +102,8 @@ class DesiredJob:
     suspend: bool = False
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
     ttl_seconds_after_finished: int | None = None
+    autoscaler: Autoscaler | None = None
+    places: int = 0
 
     def with_modules(self, name: str) -> DesiredJob:
         """The job with pods that mount the modules from another ConfigMap; empty for no modules.
@@ -165,6 +171,8 @@ def desired_from_resource(
         suspend=own.suspend,
         restart_policy=_checked(own.restart_policy),
         ttl_seconds_after_finished=own.ttl_seconds_after_finished,
+        autoscaler=checked_autoscaler(own.autoscaler),
+        places=executor.instances * executor.cores,
     )
 
 

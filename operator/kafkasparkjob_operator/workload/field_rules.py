@@ -38,6 +38,11 @@ OPERATOR_RULES = (
         ("restartPolicy.backoff",),
     ),
     ObjectRule(
+        "self.minParallelism <= self.maxParallelism",
+        "autoscaler.minParallelism must not exceed autoscaler.maxParallelism",
+        ("autoscaler",),
+    ),
+    ObjectRule(
         "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"
         " !has(self.requests.cpu) || !isQuantity(string(self.requests.cpu)) ||"
         " quantity(string(self.requests.cpu)).compareTo(quantity(string(self.limits.cpu))) <= 0",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler
 from kafkasparkjob_operator.workload.pod_fields import ExecutorFields, PodFields
 from sparkapp.model.encoding.schema import Described, ObjectDefault, at, entries_of, items_of, part, text_of
 from sparkapp.model.job.forms import OBJECT
@@ -129,6 +130,11 @@ class OperatorSpec:
         default=None,
         low=0,
         high=31536000,
+    )
+    autoscaler: Autoscaler | None = at(
+        "Parallelism that follows the load. spec.parallelism is then the parallelism of the first start. A later change"
+        " of spec.parallelism is carried out, and the autoscaler continues from there.",
+        default=None,
     )
     driver: PodFields = at("Pod of the driver.", default_factory=PodFields)
     executor: ExecutorFields = at("Pods of the executors.", default_factory=ExecutorFields)

@@ -111,10 +111,14 @@ class ClusterJob:
         """Changes the job's spec."""
         self.kubectl.patch(names.PLURAL, NAME, {"spec": changes})
 
-    def load(self, count: int, *, topic: str = "") -> int:
-        """Puts ``count`` more records into the source topic, or another one; returns how many there are now."""
+    def load(self, count: int, *, topic: str = "", rate: float = 1e9) -> int:
+        """Puts ``count`` more records into the source topic, or another one; returns how many there are now.
+
+        :param rate: records a second.
+        """
         records = numbered(range(self._numbered, self._numbered + count))
-        with PacedLoader(self.environment.bootstrap, topic or self.source, records, total=count, rate=1e9) as loader:
+        with PacedLoader(self.environment.bootstrap, topic or self.source, records, total=count, rate=rate) as loader:
+            time.sleep(count / rate)  # the end removes the limit
             loader.finish(PATIENCE)
         self._numbered += count
         return self._numbered

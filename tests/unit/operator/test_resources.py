@@ -289,6 +289,7 @@ def test_only_a_standby_driver_awaits_its_activation() -> None:
     assert set(alone["metadata"]["annotations"]) == {ANNOTATION_CLAIM}
     assert standby["metadata"]["annotations"] == {
         "kafkaspark.io/turn": "awaited", "kafkaspark.io/generation": "7", ANNOTATION_CLAIM: "claim",
+        "kafkaspark.io/standby-parallelism": "2",
     }  # fmt: skip
     view = pod_view({**standby, "metadata": {**standby["metadata"], "uid": "u"}})
     assert view is not None

@@ -90,15 +90,17 @@ def _asked(
     generation, wanted = observation.job.generation, desired.spec.parallelism
     if driver.asked_parallelism:
         draft.section("executors")["desired"] = desired.workload.executor_instances
+    asked_at = "" if driver.asked_at is None else format_time(driver.asked_at)
+    occurrence = f"{driver.attempt}/{generation}/{asked_at}"  # an autoscaler asks without a new generation
     confirmed = report is not None and report.rescaling == wanted
     if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
         draft.section("attempt")["generation"] = generation
         if driver.asked_parallelism and draft.previous_phase is Phase.RESCALING:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
-            draft.event(f"rescaled/{driver.attempt}/{generation}", JobReason.RESCALED, message)
+            draft.event(f"rescaled/{occurrence}", JobReason.RESCALED, message)
         return InPlace()
     message = f"attempt {driver.attempt} changes its parallelism from {draft.parallelism} to {wanted} in place"
-    draft.event(f"rescale/{driver.attempt}/{generation}", JobReason.RESCALE_STARTED, message)
+    draft.event(f"rescale/{occurrence}", JobReason.RESCALE_STARTED, message)
     if confirmed:
         changes = (_left(draft, driver, seconds) for seconds in (GRACE_SECONDS, ROOM_SECONDS, WITHDRAW_SECONDS))
         return InPlace(rescaling=wanted, look_again_after=next((left for left in changes if left > 0), None))

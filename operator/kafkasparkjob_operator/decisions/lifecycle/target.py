@@ -26,6 +26,8 @@ class TargetCause(StrEnum):
     SPEC_CHANGED = "SpecChanged"
     CODE_CHANGED = "CodeChanged"
     RESCALED = "Rescaled"
+    AUTOSCALED = "Autoscaled"
+    """A decision of ``spec.autoscaler``."""
     RESTARTED = "Restarted"
     """Another ``restartNonce``, or a checkpoint to restore: the same revision in another attempt."""
     SUSPENDED = "Suspended"
@@ -108,7 +110,8 @@ def _changed(draft: StatusDraft, observation: Observation, wanted: _Wanted) -> T
         code = draft.section("attempt").get("generation") == generation
         return TargetCause.CODE_CHANGED if code else TargetCause.SPEC_CHANGED
     if kept.get("parallelism") != wanted.parallelism:
-        return TargetCause.RESCALED
+        decided = draft.section("autoscaler").get("parallelism") == wanted.parallelism
+        return TargetCause.AUTOSCALED if decided else TargetCause.RESCALED
     return TargetCause.RESTARTED if wanted.restarts else None
 
 

@@ -1,0 +1,1 @@
+"""The autoscaler over curves of load: a simulation of partitions and subtasks around the operator's decision."""
