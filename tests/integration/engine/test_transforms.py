@@ -208,7 +208,7 @@ def test_operators_state_continues_after_a_crash(
     produce(broker, job.spec.source.topics[0], 97, 873)
     job.start(fault=f"after-flush@attempt=2,checkpoint={before.checkpoint_id + 1}")
     assert job.await_end() < 0, job.log()
-    assert list((tmp_path / "query" / "attempt-2" / "state").rglob("1.delta"))
+    assert list((tmp_path / "query" / "attempt-2" / "state").rglob("1.changelog"))
     job.start()
     document = job.await_records_in(970)
     assert document.engine_has_state
