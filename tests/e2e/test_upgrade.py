@@ -25,6 +25,9 @@ def cluster_job(environment: ClusterEnvironment, tmp_path: Path) -> Iterator[Clu
     """A job that the operator of a previous release has started."""
     chart = previous_chart(installation.chart(), tmp_path)
     installation.install(environment, folder=chart, network_policies=False)
+    # Helm keeps the drivers' policies of the release that ran here before.
+    kept = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    Kubectl(environment).run("delete", kept, "-l", installation.SELECTOR)
     cluster_job = ClusterJob.make(environment, "upgrade")
     try:
         cluster_job.load(BATCH)

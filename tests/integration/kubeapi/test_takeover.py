@@ -23,21 +23,25 @@ def test_restarting_the_operator_touches_nothing(job: LiveJob, start_operator: S
     first = start_operator()
     job.create()
     job.run(1)
-    job.add_executor(1)
-    await_that("the executor is seen", lambda: job.status["executors"]["running"] == 0)
-    before = [(pod["metadata"]["name"], pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
-    version = job.body["metadata"]["resourceVersion"]
-    first.kill()
-    second = start_operator()
-    second.await_leading()
-    await_that("it has looked at the job", lambda: 'job_attempt{job="orders"' in second.read("/metrics"))
-    await_that(
-        "it has reconciled",
-        lambda: 'reconcile_duration_seconds_count{result="ok"}' in second.read("/metrics"),
-    )
-    after = [(pod["metadata"]["name"], pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in job.pods]
-    assert after == before
-    assert job.body["metadata"]["resourceVersion"] == version
+    for number in (1, 2):
+        job.add_executor(1, number, running=True)
+    with job.beating(1, checkpoint_id=10, engine="MicroBatch", engine_message="set by spec.engine"):
+        await_that("the executors are seen", lambda: job.status["executors"]["running"] == 2)
+        first.kill()
+        before, status = versions(job), job.status
+        second = start_operator()
+        second.await_leading()
+        await_that("it has looked at the job", lambda: 'job_attempt{job="orders"' in second.read("/metrics"))
+        await_that(
+            "it has reconciled", lambda: 'reconcile_duration_seconds_count{result="ok"}' in second.read("/metrics")
+        )
+        assert job.status == status
+        assert versions(job) == before
+
+
+def versions(job: LiveJob) -> list[tuple[str, str, str]]:
+    meta = [body["metadata"] for body in (job.body, *job.pods)]
+    return [(each["name"], each["uid"], each["resourceVersion"]) for each in meta]
 
 
 def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: LiveJob, start_operator: Start) -> None:

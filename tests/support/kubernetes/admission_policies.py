@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,42 @@ _PROBE = "policy-probe"
 _ACCOUNT = f"system:serviceaccount:default:{_PROBE}-driver"
 
 
+def await_in_force(api: ApiClient) -> None:
+    """Returns when each policy and binding that exists by now is in force.
+
+    The API server compiles all that it knows together, and learns of them in their order. So they are in force when
+    a policy and a binding that are younger than all of them are.
+    """
+    name = f"probe-{uuid.uuid4().hex[:8]}"
+    meta = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    validation = {"expression": f"object.metadata.name != '{name}'", "message": name}
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    probe = [
+        meta | {"kind": "ValidatingAdmissionPolicy", "spec": policy},
+        meta
+        | {"kind": "ValidatingAdmissionPolicyBinding", "spec": {"policyName": name, "validationActions": ["Deny"]}},
+    ]
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+    def refuses() -> bool:
+        try:
+            api.call("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", body)
+        except ApiError as error:
+            return name in error.message
+        return False
+
+    for manifest in probe:
+        api.apply(_path(manifest), manifest)
+    await_that("the policies are in force", refuses)
+    for manifest in probe:
+        api.call("DELETE", _path(manifest))
+
+
+def _path(manifest: dict[str, Any]) -> str:
+    return f"{_PATH.format(_PLURALS[manifest['kind']])}/{manifest['metadata']['name']}"
+
+
 class AdmissionPolicies:
     """The policies and their bindings.
 
@@ -37,7 +74,7 @@ class AdmissionPolicies:
     def enforce(self) -> None:
         """Installs them; returns when the API server refuses what they forbid."""
         for manifest in self._manifests:
-            self._api.apply(self._path(manifest), manifest)
+            self._api.apply(_path(manifest), manifest)
         self._make_probe()
         await_that("the policies are in force", self._refuses)
 
@@ -46,14 +83,14 @@ class AdmissionPolicies:
         for manifest in self._operators:
             text = json.dumps(manifest).replace(_OPERATOR, account)
             body = json.loads(text.replace(_POLICY, f"operator-{name}"))
-            self._api.apply(self._path(body), body)
+            self._api.apply(_path(body), body)
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
         """Without the policies, until the block ends."""
         for manifest in self._manifests:
             if manifest["kind"].endswith("Binding"):
-                self._api.call("DELETE", self._path(manifest))
+                self._api.call("DELETE", _path(manifest))
         await_that("the policies are off", lambda: not self._refuses())
         try:
             yield
@@ -62,9 +99,7 @@ class AdmissionPolicies:
 
     def warnings(self) -> list[dict[str, Any]]:
         """What the API server's type check says about the expressions."""
-        found = [
-            self._api.call("GET", self._path(each)) for each in self._manifests if not each["kind"].endswith("ing")
-        ]
+        found = [self._api.call("GET", _path(each)) for each in self._manifests if not each["kind"].endswith("ing")]
         return [
             warning
             for each in found
@@ -98,7 +133,3 @@ class AdmissionPolicies:
         except ApiError as error:
             return "denied request" in error.message
         return False
-
-    @staticmethod
-    def _path(manifest: dict[str, Any]) -> str:
-        return f"{_PATH.format(_PLURALS[manifest['kind']])}/{manifest['metadata']['name']}"

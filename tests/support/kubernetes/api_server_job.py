@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from sparkapp.model import names
@@ -120,9 +123,12 @@ class LiveJob:
         )
         self.ends(1, end, code=0, reason="Completed")
 
-    def report(self, attempt: int, state: DriverState = DriverState.RUNNING, **fields: Any) -> None:
+    def report(
+        self, attempt: int, state: DriverState = DriverState.RUNNING, *, updated_at: str = "2026-11-21T12:00:00Z",
+        **fields: Any,
+    ) -> None:  # fmt: skip
         report = Report(
-            job_uid=self.uid(), attempt=attempt, state=state, updated_at="2026-11-21T12:00:00Z",
+            job_uid=self.uid(), attempt=attempt, state=state, updated_at=updated_at,
             checkpoint_time="2026-11-21T12:00:00Z", **fields,
         )  # fmt: skip
         path = f"{self.config_maps_path}/{names.report_config_map(self.name)}"
@@ -143,6 +149,25 @@ class LiveJob:
             "startedAt": "2026-11-21T12:00:00Z", "finishedAt": "2026-11-21T12:01:00Z",
         }  # fmt: skip
         self.pod_status(attempt, "Succeeded" if code == 0 else "Failed", {"terminated": terminated})
+
+    @contextlib.contextmanager
+    def beating(self, attempt: int, **fields: Any) -> Iterator[None]:
+        """A driver that reports each second, as real drivers do, so that a slow test has no silent driver."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            count = 0
+            while not ended.wait(1):
+                count += 1
+                self.report(attempt, updated_at=f"2026-11-21T12:{count // 60 % 60:02}:{count % 60:02}Z", **fields)
+
+        thread = threading.Thread(target=beat, name="driver")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def release(self, attempt: int) -> None:
         """The kubelet is done with the driver's pod."""
@@ -165,7 +190,7 @@ class LiveJob:
         }  # fmt: skip
         self.api.merge(path, {"status": {"phase": phase, "containerStatuses": [container]}})
 
-    def add_executor(self, attempt: int, number: int = 1) -> str:
+    def add_executor(self, attempt: int, number: int = 1, *, running: bool = False) -> str:
         """What Spark would create from the template of the attempt, owned by the driver."""
         import yaml
 
@@ -182,4 +207,9 @@ class LiveJob:
         pod["metadata"] |= {"name": name, "ownerReferences": [{**owner, "controller": True}]}
         pod["spec"]["containers"][0]["image"] = "x"
         self.api.call("POST", self.pods_path, pod)
+        if running:
+            state = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
+            container = {"name": pod["spec"]["containers"][0]["name"], "ready": True, "restartCount": 0, "state": state}
+            status = {"phase": "Running", "containerStatuses": [container | {"image": "x", "imageID": ""}]}
+            self.api.merge(f"{self.pods_path}/{name}/status", {"status": status})
         return name

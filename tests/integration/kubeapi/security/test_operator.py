@@ -16,6 +16,7 @@ from kafkasparkjob_operator.resources.driver_pod import driver_pod
 from kafkasparkjob_operator.workload import desired_from_resource
 from sparkapp.model import names
 from tests.integration.kubeapi.conftest import operators
+from tests.support.kubernetes.admission_policies import await_in_force
 from tests.support.kubernetes.api_client import SNAPSHOTS, ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.attacks import MERGE
@@ -87,7 +88,7 @@ def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, pla
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "immutable": True, "stringData": {"secret": "v"}}
     account = {"kubernetes.io/service-account.name": "default"}
     job = {"apiVersion": "streaming.kafkaspark.io/v1beta1", "kind": names.KIND, "name": "orders", "uid": "u"}
-    await_that("the policy is in force", lambda: _is_refused(token, f"{configs}?dryRun=All"))
+    await_in_force(api)
     token.call("POST", f"{base}?dryRun=All", body)
     for wrong in (
         body | {"metadata": meta | {"name": names.spark_secret("orders", "u", 2)}},
@@ -115,7 +116,7 @@ def test_the_operator_creates_the_secrets_of_attempts_only(token: ApiClient, pla
 def test_the_operator_writes_no_unowned_object(token: ApiClient, place: Place, api: ApiClient) -> None:
     base = f"/api/v1/namespaces/{place.namespace}"
     merge = "application/merge-patch+json"
-    await_that("the policy is in force", lambda: _is_refused(token, f"{base}/configmaps?dryRun=All"))
+    await_in_force(api)
     api.call("POST", f"{base}/configmaps", config_map("foreign"))
     api.call("POST", f"{base}/pods", pod("foreign"))
     refused(token, "POST", f"{base}/configmaps", config_map("more"))
@@ -181,10 +182,10 @@ ESCAPES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.fixture
-def open_base(token: ApiClient, place: Place, api: ApiClient) -> str:
+def open_base(place: Place, api: ApiClient) -> str:
     """A namespace that enforces nothing of the Pod Security Standards."""
     base = f"/api/v1/namespaces/{place.namespace}"
-    await_that("the policy is in force", lambda: _is_refused(token, f"{base}/configmaps?dryRun=All"))
+    await_in_force(api)
     api.merge(base, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "orders-driver"}}
     api.call("POST", f"{base}/serviceaccounts", account)
@@ -232,14 +233,6 @@ def test_the_operator_changes_no_job(token: ApiClient, place: Place, api: ApiCli
         assert "finalizers and the status of a job only" in refused(token, "PATCH", path, change, kind=MERGE)
     token.call("PATCH", path, {"metadata": {"finalizers": [FINALIZER]}}, content_type=MERGE)
     token.call("PATCH", f"{job.path}/status?dryRun=All", {"status": {"message": "m"}}, content_type=MERGE)
-
-
-def _is_refused(token: ApiClient, path: str) -> bool:
-    try:
-        token.call("POST", path, config_map("probe"))
-    except ApiError as error:
-        return "denied request" in error.message
-    return False
 
 
 def test_the_operator_grants_no_more_than_it_has(token: ApiClient, place: Place) -> None:
