@@ -58,6 +58,8 @@ GUIDES: Mapping[str, str] = {
     "RecordsDeadLettered": "[Formats](formats.md#onrecorderror-and-deadletter)",
     "RecordsSkipped": "[Formats](formats.md#onrecorderror-and-deadletter)",
     "ReleaseMismatch": "[Upgrading](operations.md#upgrading)",
+    "RollbackRefused": "[Changes and rollback](operations.md#changes-and-rollback)",
+    "RolledBack": "[Changes and rollback](operations.md#changes-and-rollback)",
     "RescaleRefused": "[Rescale in place](operations.md#rescale-in-place)",
     "RescalingInPlace": "[Rescale in place](operations.md#rescale-in-place)",
     "RepartitionRefused": "[Stateful transforms](stateful.md#rescale)",

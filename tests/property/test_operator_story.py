@@ -80,6 +80,18 @@ class JobStory(RuleBasedStateMachine):
     def choose_when_a_finished_job_is_deleted(self, ttl: int | None) -> None:
         self.operator_fixture.kubernetes.edit_job(KEY, ttlSecondsAfterFinished=ttl)
 
+    @rule(image=st.sampled_from(["kafkaspark/sparkapp:1", "kafkaspark/sparkapp:2"]))
+    def choose_an_image(self, image: str) -> None:
+        self.operator_fixture.kubernetes.edit_job(KEY, image=image)
+
+    @rule(
+        mode=st.sampled_from(["Drain", "LastCheckpoint"]), fallback=st.sampled_from(["LastCheckpoint", "Abort"]),
+        rollback=st.sampled_from(["Auto", "Never"]),
+    )  # fmt: skip
+    def choose_how_to_upgrade(self, mode: str, fallback: str, rollback: str) -> None:
+        upgrade = {"mode": mode, "drainFallback": fallback, "rollback": rollback, "progressDeadlineSeconds": 300}
+        self.operator_fixture.kubernetes.edit_job(KEY, upgrade=upgrade)
+
     @rule(paused=st.booleans())
     def pause_the_operator(self, paused: bool) -> None:
         self.operator_fixture.kubernetes.annotate_job(KEY, **{ANNOTATION_PAUSE: "true" if paused else None})

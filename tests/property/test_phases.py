@@ -46,7 +46,7 @@ class PhaseStory(JobStory):
         assert target["cause"] in set(TargetCause)
         if job["spec"].get("suspend"):
             assert target["cause"] == TargetCause.SUSPENDED
-        if not status.get("refused") and job["spec"]["sink"]["topic"] != "orders":
+        if not self.operator_fixture.refusal and job["spec"]["sink"]["topic"] != "orders":
             assert target["parallelism"] == job["spec"]["parallelism"]
 
     @rule()

@@ -14,6 +14,7 @@ from kafkasparkjob_operator.observation.observation import (
     has_name_of_attempt,
     job_resource,
     recorded_number,
+    stable_revision,
 )
 from sparkapp.model import names
 
@@ -59,7 +60,9 @@ async def _found(cluster: Cluster, key: JobKey) -> Found | None:
     pods = await cluster.list_pods(key)
     listed = await cluster.list_attempts(key)
     report = names.report_config_map(key.name)
-    named = [names.state_config_map(key.name), report, *_attempts_to_read(job_resource(body), listed)]
+    job, own = job_resource(body), {config_map["metadata"]["name"] for config_map in listed}
+    stable = [name for name in (stable_revision(job),) if name in own]
+    named = [names.state_config_map(key.name), report, *stable, *_attempts_to_read(job, listed)]
     read = await asyncio.gather(*(cluster.get("ConfigMap", key.namespace, name) for name in named))
     found = {name: config_map for name, config_map in zip(named, read, strict=True) if config_map is not None}
     others = [config_map for config_map in listed if config_map["metadata"]["name"] not in named]

@@ -11,7 +11,14 @@ from datetime import datetime, timedelta
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.endings import ending_of
 from kafkasparkjob_operator.identity import JobIdentity
-from kafkasparkjob_operator.observation.observation import AttemptRecord, Kept, Live, Observation, recorded_number
+from kafkasparkjob_operator.observation.observation import (
+    AttemptRecord,
+    Kept,
+    Live,
+    Observation,
+    recorded_number,
+    stable_revision,
+)
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.revisions import KEPT, modules_name
@@ -35,6 +42,7 @@ _START_AFTER_STOP: dict[str, StartReason] = {
     StopReason.SUSPEND: StartReason.RESUMED,
     StopReason.RESCALE: StartReason.RESCALED,
     StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
+    StopReason.ROLLBACK: StartReason.ROLLED_BACK,
 }
 
 
@@ -131,7 +139,7 @@ def unneeded_revisions(observation: Observation, live: Live, *, revision: str, c
     """
     job = observation.job.identity
     records = [record for record in live.records if record.owner_uid == job.uid]
-    needed = {revision, *(record.revision for record in records)}
+    needed = {revision, stable_revision(observation.job), *(record.revision for record in records)}
     others = sorted(
         (kept for kept in live.revisions if kept.name not in needed),
         key=lambda kept: (kept.created.timestamp() if kept.created else 0.0, kept.name), reverse=True,

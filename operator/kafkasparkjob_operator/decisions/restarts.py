@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from kafkasparkjob_operator.decisions.endings import (
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
+from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, JobReason, StartReason, StopReason
@@ -87,14 +88,21 @@ def _ended_driver(observation: Observation, number: int) -> PodView | None:
     return seen
 
 
-def state_while_pods_go(draft: StatusDraft, attempt: int) -> JobState:
-    """The state of a job whose driver has ended, until the other pods of its attempts are gone, too.
+def show_pods_going(draft: StatusDraft, pods: Sequence[PodView], attempt: int) -> None:
+    """The driver has ended, and the next attempt waits until other pods of the job are gone, too.
 
     A bounded job that has read to its end stays Running until then.
     """
+    gone = [pod.gone_by for pod in pods if pod.gone_by is not None]
+    ends = max(gone, default=draft.now + timedelta(seconds=TERMINATION_GRACE_SECONDS))
+    draft.enter(Phase.WAITING, deadline=ends)
+    if draft.state not in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
+        return
+    state = JobState.RESTARTING if attempt else JobState.PENDING
     if draft.section("attempt").get("outcome") == EndingKind.FINISHED:
-        return JobState.RUNNING
-    return JobState.RESTARTING if attempt else JobState.PENDING
+        state = JobState.RUNNING
+    message = f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}"
+    draft.set_starting(state, reason=JobReason.WAITING_FOR_PODS, message=message, phase=Phase.WAITING, deadline=ends)
 
 
 def note_stability(draft: StatusDraft, spec: Mapping[str, Any]) -> float | None:

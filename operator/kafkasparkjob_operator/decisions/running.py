@@ -22,7 +22,7 @@ from kafkasparkjob_operator.decisions.executors import (
     tell_refusal,
     without_executors,
 )
-from kafkasparkjob_operator.decisions.revision import OF_THE_IMAGE, image_remedy, is_refused
+from kafkasparkjob_operator.decisions.revisions.refusal import OF_THE_IMAGE, image_remedy, is_refused
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from kafkasparkjob_operator.observation.observation import Live
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -30,7 +30,7 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.events import REMEMBER_SECONDS
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StartReason, StopReason
-from kafkasparkjob_operator.status.status import INVALID_SPEC, REFUSED, JobState, StatusDraft
+from kafkasparkjob_operator.status.status import INVALID_SPEC, JobState, StatusDraft
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
@@ -179,8 +179,8 @@ def _show_running(
         reason = str(draft.section("lastFailure").get("reason"))
         draft.set_state(JobState.RUNNING, reason=reason, message=f"{message}; {failure}", phase=Phase.RUNNING)
     elif current:
-        reason = JobReason.REVISION_REFUSED if refused else JobReason.RUNNING
-        text = "; ".join(filter(None, (message, draft.section(REFUSED).get("message"))))
+        reason = draft.refusal_reason if refused else JobReason.RUNNING
+        text = "; ".join(filter(None, (message, draft.refusal.get("message"))))
         reason = PENDING if missing.cause else reason
         draft.set_state(JobState.RUNNING, reason=reason, message=text, ready=True, phase=Phase.RUNNING)
     else:
@@ -245,6 +245,13 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
             phase=draft.phase,
         )  # fmt: skip
         return
+
+
+def forget_rates(draft: StatusDraft) -> None:
+    """No driver reports what is read and written at the moment. Called where none runs."""
+    draft.section("source").pop("lagRecords", None)
+    for section in ("source", "sink"):
+        draft.section(section).pop("recordsPerSecond", None)
 
 
 def show_numbers(draft: StatusDraft, report: Report) -> None:

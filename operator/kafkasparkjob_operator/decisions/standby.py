@@ -23,12 +23,12 @@ from kafkasparkjob_operator.decisions.attempts import (
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
-from kafkasparkjob_operator.decisions.revision import Cause, cause_of_end, cause_of_wait
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.phases import PREPARE_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
 from sparkapp.model import names
 from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
@@ -158,7 +158,7 @@ def _after_end(draft: StatusDraft, observation: Observation, found: StandbyPods,
     if cause is None:
         return Step()
     # A refusal that has been forgotten: the code has changed.
-    tried = bool(draft.section(REFUSED)) or not observation.job.status.get(REFUSED)
+    tried = bool(draft.refusal) or not StatusDraft(observation.job, draft.now).refusal
     if tried and cause.lasts:
         return Step(refusal=cause)
     left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds() if ended.created is not None else 0.0

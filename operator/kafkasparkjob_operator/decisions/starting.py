@@ -37,6 +37,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
+from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, stable_choice
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
@@ -61,6 +62,7 @@ _STATE_OF = {
     StartReason.RESCALED: JobState.RESCALING,
     StartReason.SPEC_CHANGED: JobState.RESTARTING,
     StartReason.RESTARTED: JobState.RESTARTING,
+    StartReason.ROLLED_BACK: JobState.RESTARTING,
     StartReason.DELETED: JobState.DELETING,
 }
 
@@ -108,7 +110,8 @@ def decide_start(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
         )
     else:
-        fallback = last_accepted(draft, observation, live, settings)
+        fallback = stable_choice(draft, observation, live, settings)
+        fallback = fallback or last_accepted(draft, observation, live, settings)
         if fallback is None:
             message = "the spec is invalid: see condition ConfigValid"
             draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message, phase=Phase.FAILED)
@@ -179,7 +182,8 @@ def last_accepted(
         desired = accepted_job(record.spec, job=identity, settings=settings, recorded_image=record.default_image)
     except ConfigurationError:
         return None
-    return replace(record, generation=draft.section("attempt").get("generation", record.generation)), desired
+    generation = draft.section("attempt").get("generation", record.generation)
+    return replace(record, generation=generation, code=""), desired
 
 
 def _held_back(draft: StatusDraft, policy: RestartPolicy, *, generation: int) -> Decision | None:
@@ -232,14 +236,14 @@ def submit(
     Called where nothing forbids the attempt and no pod of an earlier attempt exists. Pods of standby drivers that are
     being deleted may exist.
 
-    :param chosen: generation and spec of the resource that the attempt runs.
+    :param chosen: generation and spec of the resource that the attempt runs, and the digest of its modules, or none.
     :param standby: a standby driver: it is activated instead.
     :param settles: the job is being deleted: the attempt settles its transactions and ends.
     """
     job = observation.job
     number = next_attempt(observation, live) if standby is None else standby.attempt
     activated = None if standby is None else record_of(live, number, job.identity.uid)
-    code = digest_of_start(draft, observation, live, chosen.spec, activated)
+    code = chosen.code or digest_of_start(draft, observation, live, chosen.spec, activated)
     reason = StartReason.DELETED if settles else start_reason(draft, chosen.generation)
     actions: list[Action] = []
     if live.state.kind is StateKind.ABSENT:
@@ -275,6 +279,7 @@ def submit(
     )
     revision = revision_of(chosen.spec, desired, modules=code).name(job.identity)
     revision = revision if activated is None else activated.revision
+    begin_revision(draft, live, desired, revision=revision)
     actions.extend(
         DeleteAttemptRecord(name=kept.name, uid=kept.uid)
         for kept in unneeded_revisions(observation, live, revision=revision, code=code)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from kafkasparkjob_operator.decisions import running
 from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
 from kafkasparkjob_operator.decisions.checks.code import changed_code, missing_code, note_code
@@ -35,23 +36,16 @@ from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
-from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, state_while_pods_go
-from kafkasparkjob_operator.decisions.revision import (
+from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, show_pods_going
+from kafkasparkjob_operator.decisions.revisions import upgrade
+from kafkasparkjob_operator.decisions.revisions.refusal import (
     Cause,
     accept,
     forget_refusal,
+    has_gone_back,
     is_refused,
     refuse,
     replaced_by_nothing,
-)
-from kafkasparkjob_operator.decisions.running import (
-    adopt,
-    relay_events,
-    show_numbers,
-    show_report,
-    show_stopping,
-    show_waiting,
-    warn_of_slow_stop,
 )
 from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_preparing, stand_by, standby_pods
 from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, decide_start
@@ -129,8 +123,8 @@ class _Planner:
         if report is not None and report.attempt != self.attempt:
             report = None
         if report is not None:
-            relay_events(self.draft, report)
-            show_numbers(self.draft, report)
+            running.relay_events(self.draft, report)
+            running.show_numbers(self.draft, report)
         driver = self.driver if runs(self.observation, self.driver, report) else None
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         self._judge(None if driver is None else report)
@@ -142,17 +136,17 @@ class _Planner:
     def plan(self) -> Plan:
         end_pause(self.draft)
         stay_at_rest(self.draft, self.job)
-        forget_refusal(self.draft, self.observation)
+        forget_refusal(self.draft, self.observation, self.desired)
         if self.driver is not None:
-            adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
+            running.adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
             note_code(self.draft, self.observation, self.driver)
             if not self.driver.deleting and self.draft.section("attempt").pop("stopReason", None):
                 self._live()  # the cache may not know yet that the pod is being deleted
         self._decide_target()
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
-            relay_events(self.draft, report)
-            show_numbers(self.draft, report)
+            running.relay_events(self.draft, report)
+            running.show_numbers(self.draft, report)
         if self.driver is not None and not self.driver.finished and not self.driver.deleting:
             self._alive(self.driver, report if report is not None and report.attempt == self.attempt else None)
         else:
@@ -198,13 +192,17 @@ class _Planner:
         elif self.preparing and self.desired is not None:
             show_preparing(self.draft, self.observation, self.desired, deadline=self.prepared_by)
         elif driver.started:
-            show_report(
+            running.show_report(
                 self.draft, driver, executors, report, job=self.job.identity.key, current=current,
                 idle=tell_idle_subtasks(self.draft, report, self.desired),
             )  # fmt: skip
         else:
-            show_waiting(self.draft, driver, self.job.identity.key, default_image=not self.job.spec.get("image"))
+            running.show_waiting(
+                self.draft, driver, self.job.identity.key, default_image=not self.job.spec.get("image")
+            )
         self._look_again(note_stability(self.draft, self.job.spec))
+        if self.desired is not None:
+            self._look_again(upgrade.note_stable(self.draft, self.desired, report, self._live))
 
     def _judge(self, report: Report | None) -> None:
         self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key, self.observation.ages))
@@ -223,10 +221,8 @@ class _Planner:
         """Stops the driver where the resource asks for something else; it drains at a checkpoint."""
         if self.suspend:
             self._delete(self.standbys.pods)
-            self._stop(
-                driver, StopReason.SUSPEND, JobState.SUSPENDING, JobReason.SUSPENDING,
-                "the driver drains at a checkpoint: spec.suspend is true",
-            )  # fmt: skip
+            message = "the driver drains at a checkpoint: spec.suspend is true"
+            self._stop(driver, StopReason.SUSPEND, JobState.SUSPENDING, JobReason.SUSPENDING, message)
             return True
         changed = changed_code(self.draft, self.observation, driver.code)
         if changed and not self.observation.may_restart:
@@ -237,23 +233,31 @@ class _Planner:
             self._delete(self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
             return True
-        attempt = self.draft.section("attempt")
-        is_current = attempt.get("generation") == self.job.generation
-        if self.desired is None or (is_current and not rescale_due(self.draft, driver, report, self.desired)):
+        return self._gives_up(driver) or self._changes(driver, report)
+
+    def _changes(self, driver: PodView, report: Report | None) -> bool:
+        """Stops the driver for a changed resource, when nothing is known against the change."""
+        desired, back = self.desired, has_gone_back(self.draft)
+        if desired is not None and back:  # its parallelism and its restart may change
+            choice = upgrade.stable_choice(self.draft, self.observation, self._live(), self.settings)
+            desired = None if choice is None else choice[1]
+        is_current = self.draft.section("attempt").get("generation") == self.job.generation
+        if desired is None or (is_current and not rescale_due(self.draft, driver, report, desired)):
             return False
         in_place = rescale_in_place(
-            self.draft, self.observation, self._live(), driver, report, desired=self.desired, settings=self.settings
+            self.draft, self.observation, self._live(), driver, report, desired=desired, settings=self.settings
         )
         if in_place is not None:
             self.actions.extend(in_place.actions)
             self.rescaling = in_place.rescaling
-            if in_place.refusal is not None:
+            if in_place.refusal is not None and not back:
                 self._refuse(in_place.refusal)
             self._look_again(in_place.look_again_after)
             return False
-        if self._prepares(driver, report) or silence_of(self.observation, driver, report, standby=self._standby()).lost:
+        waits = not back and self._prepares(driver, report)
+        if waits or silence_of(self.observation, driver, report, standby=self._standby()).lost:
             return False
-        before, after = self.draft.parallelism, self.desired.spec.parallelism
+        before, after = self.draft.parallelism, desired.spec.parallelism
         if before and before != after:
             message = f"the driver drains at a checkpoint: parallelism changes from {before} to {after}"
             self._stop(driver, StopReason.RESCALE, JobState.RESCALING, JobReason.RESCALE_STARTED, message)
@@ -261,6 +265,22 @@ class _Planner:
             message = f"the driver drains at a checkpoint: the spec has changed (generation {self.job.generation})"
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.SPEC_CHANGED, message)
         return True
+
+    def _gives_up(self, driver: PodView) -> bool:
+        """Stops an attempt whose revision does not become stable: the job goes back."""
+        if not self._goes_back(driver):
+            return False
+        why = str(self.draft.refusal["message"])
+        self._stop(driver, StopReason.ROLLBACK, JobState.RESTARTING, JobReason.ROLLED_BACK, why)
+        return True
+
+    def _goes_back(self, driver: PodView | None) -> bool:
+        verdict = upgrade.judge_revision(self.draft, self._live, self.desired, driver=driver)
+        self._look_again(verdict.look_again_after)
+        if verdict.cause is not None:
+            self._refuse(verdict.cause)
+            upgrade.go_back(self.draft)
+        return verdict.cause is not None
 
     def _prepares(self, driver: PodView, report: Report | None) -> bool:
         """True while the driver is not stopped for the changed resource: its standby driver starts, or fails."""
@@ -274,9 +294,7 @@ class _Planner:
             return True  # it has the spec that worked, and comes up
         if not driver.started:
             return False
-        step = before_stop(
-            self.draft, self.observation, self._live, self.desired, self.standbys, works=works
-        )  # fmt: skip
+        step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys, works=works)
         self._take(step)
         self.prepared_by = step.deadline
         if step.refusal is not None:
@@ -292,16 +310,15 @@ class _Planner:
 
     def _stop(self, driver: PodView, why: StopReason, state: JobState, reason: str, message: str) -> None:
         self.draft.section("attempt")["stopReason"] = str(why)
-        ends = self.now + timedelta(seconds=TERMINATION_GRACE_SECONDS)
+        grace = None if why is StopReason.SUSPEND else upgrade.grace_of(self.desired)
+        ends = self.now + timedelta(seconds=grace or TERMINATION_GRACE_SECONDS)
         self.draft.set_state(state, reason=reason, message=message, phase=Phase.STOPPING, deadline=ends)
         self.draft.event(f"stop/{driver.attempt}/{why}", reason, message)
-        self._delete([driver])
+        self.actions.extend(deletions([driver], grace_seconds=grace))
 
     def _down(self, driver: PodView | None) -> None:
         """The driver is stopping, has finished or is gone."""
-        self.draft.section("source").pop("lagRecords", None)
-        for section in ("source", "sink"):
-            self.draft.section(section).pop("recordsPerSecond", None)
+        running.forget_rates(self.draft)
         live = self._live()
         standby = self._standby()
         if driver is not None and not driver.finished:
@@ -316,6 +333,10 @@ class _Planner:
         if self.attempt and not attempt.get("outcome"):
             record_ending(self.draft, self.observation, live, driver)
             rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
+            aborted = upgrade.aborted_drain(self.draft, self.desired)
+            if aborted is not None and not is_refused(self.draft):
+                self._refuse(aborted)
+        self._goes_back(None)
         standby = self._standby()  # not after every ending
         unused = self.standbys.pods if standby is None else self.standbys.superseded
         # A standby driver that is being deleted is never activated. It has touched nothing, so its end does not matter.
@@ -356,24 +377,16 @@ class _Planner:
         self._delete(pod for pod in self.others if pod.attempt != self.attempt)
         if driver.gone_by is not None and driver.gone_by <= self.now:
             self._forget()
-        show_stopping(self.draft, driver, suspend=self.suspend)
+        running.show_stopping(self.draft, driver, suspend=self.suspend)
         self._warn_if_slow([driver])
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:
-        gone = [pod.gone_by for pod in pods if pod.gone_by is not None]
-        ends = max(gone, default=self.now + timedelta(seconds=TERMINATION_GRACE_SECONDS))
-        self.draft.enter(Phase.WAITING, deadline=ends)
-        if self.draft.state in {"", JobState.PENDING, JobState.STARTING, JobState.RUNNING}:
-            state = state_while_pods_go(self.draft, self.attempt)
-            message = f"the next attempt waits until {len(pods)} pod(s) are gone: {pods[0].name}"
-            self.draft.set_starting(
-                state, reason=JobReason.WAITING_FOR_PODS, message=message, phase=Phase.WAITING, deadline=ends
-            )
+        show_pods_going(self.draft, pods, self.attempt)
         self._warn_if_slow(pods)
 
     def _warn_if_slow(self, pods: list[PodView]) -> None:
         self._look_again(LOOK_AGAIN_WHILE_WAITING)
-        warn_of_slow_stop(self.draft, pods, self.job.identity.key)
+        running.warn_of_slow_stop(self.draft, pods, self.job.identity.key)
 
     def _delete(self, pods: Iterable[PodView]) -> None:
         self.actions.extend(deletions(pods))

@@ -33,6 +33,7 @@ from kafkasparkjob_operator.resources.config_maps import (
     SETTLES_KEY,
 )
 from kafkasparkjob_operator.resources.references import References, recorded_references
+from kafkasparkjob_operator.resources.revisions import Revision, read_revision
 from sparkapp.model import names
 from sparkapp.model.encoding.untrusted import whole_of
 from sparkapp.model.report import MAX_REPORT_BYTES, Report, decode_report
@@ -122,6 +123,7 @@ class Live:
 
     :param foreign: names of ConfigMaps with the labels of an attempt of the job that are none.
     :param taken: names of attempts' objects that the API server refused, because foreign objects have them.
+    :param stable: the revision of ``status.stable``; None where there is none, or it cannot be read.
     :param revisions: of this incarnation of the resource. :param modules: likewise, copies of modules.
     """
 
@@ -129,6 +131,7 @@ class Live:
     records: tuple[AttemptRecord, ...]
     revisions: tuple[Kept, ...] = ()
     modules: tuple[Kept, ...] = ()
+    stable: Revision | None = None
     foreign: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
 
@@ -272,6 +275,7 @@ def live_observation(
             records=tuple(sorted(records.values(), key=lambda record: record.attempt)),
             revisions=_kept(by_name, job.identity, ROLE_REVISION),
             modules=_kept(by_name, job.identity, ROLE_MODULES),
+            stable=_revision(by_name.get(stable_revision(job)), job.identity),
             foreign=tuple(sorted(set(labelled) - set(records))),
             taken=taken,
         ),
@@ -282,6 +286,16 @@ def recorded_number(job: JobResource) -> int:
     """The attempt that the status records; 0 before the first attempt."""
     number = job.status.get("attempt", {}).get("id", 0)
     return number if isinstance(number, int) and number > 0 else 0
+
+
+def stable_revision(job: JobResource) -> str:
+    """The ConfigMap of the revision that ``status.stable`` names; empty for none."""
+    stable = job.status.get("stable")
+    return str(stable.get("revision") or "") if isinstance(stable, Mapping) else ""
+
+
+def _revision(body: Mapping[str, Any] | None, job: JobIdentity) -> Revision | None:
+    return None if body is None or owner_uid(body) != job.uid else read_revision(body)
 
 
 def has_name_of_attempt(record: AttemptRecord, job: str) -> bool:

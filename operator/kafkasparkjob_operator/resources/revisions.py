@@ -24,6 +24,7 @@ from kafkasparkjob_operator.identity import (
 )
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
+from sparkapp.model.encoding.json_parts import of_type
 from sparkapp.model.encoding.modules_digest import digest_of_modules
 
 FORMAT = 1
@@ -31,10 +32,10 @@ FORMAT = 1
 REVISION_KEY = "revision.json"
 KEPT = 3
 """Revisions that are kept, next to those of attempts: the newest."""
-_NO_PART = frozenset(
+NO_PART = frozenset(
     {
         "autoscaler", "parallelism", "suspend", "restartNonce", "restore", "startFrom", "restartPolicy",
-        "ttlSecondsAfterFinished",
+        "ttlSecondsAfterFinished", "upgrade",
     }
 )  # fmt: skip
 """Fields of the spec that are no part of a revision: requests, policies, and the number of subtasks."""
@@ -93,8 +94,20 @@ def revision_of(spec: Mapping[str, Any], desired: DesiredJob, *, modules: str) -
     workload = desired.workload
     added = [asdict(workload.driver.defaults), asdict(workload.executor.defaults), workload.user]
     templates = hashlib.sha256(json.dumps(added, sort_keys=True, default=str).encode()).hexdigest()[:16]
-    own = {name: value for name, value in spec.items() if name not in _NO_PART}
+    own = {name: value for name, value in spec.items() if name not in NO_PART}
     return Revision(spec=own, image=workload.image, templates=templates, modules=modules)
+
+
+def read_revision(body: Mapping[str, Any]) -> Revision | None:
+    """Reads the ConfigMap of a revision; None where it cannot be read, or a later release has written it."""
+    try:
+        content = json.loads((body.get("data") or {})[REVISION_KEY])
+        if content["format"] != FORMAT:
+            return None
+        image, templates, modules = (of_type(str, content[name], name) for name in ("image", "templates", "modules"))
+        return Revision(spec=dict(content["spec"]), image=image, templates=templates, modules=modules)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def revision_config_map(job: JobIdentity, revision: Revision, modules: Modules | None) -> dict[str, Any]:

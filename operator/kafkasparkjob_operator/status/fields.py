@@ -6,7 +6,7 @@ The operator writes a status by :mod:`kafkasparkjob_operator.status.status`. The
 from __future__ import annotations
 
 from kafkasparkjob_operator.status.conditions import ConditionStatus
-from sparkapp.model.encoding.schema import at, part, text_of
+from sparkapp.model.encoding.schema import at, items_of, part, text_of
 
 _TIME = {"format": "date-time"}
 _BY_TYPE = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -34,13 +34,13 @@ class Attempt:
     generation: int | None = at("Generation of the resource that the attempt runs.", default=None, is_long=True)
     started_at: str | None = at("Time at which the operator created the driver.", default=None, form=_TIME)
     start_reason: str | None = at(
-        "Reason of the start: Created, Rescaled, SpecChanged, Resumed, Restarted or Deleted. Deleted"
+        "Reason of the start: Created, Rescaled, SpecChanged, Resumed, Restarted, RolledBack or Deleted. Deleted"
         " settles the transactions of a deleted job.",
         default=None,
     )
     stop_reason: str | None = at(
-        "Reason for which the operator stopped the attempt: Suspend, Rescale, SpecChange, Delete,"
-        " HeartbeatTimeout or NoProgress.",
+        "Reason for which the operator stopped the attempt: Suspend, Rescale, SpecChange, Rollback,"
+        " Delete, HeartbeatTimeout or NoProgress.",
         default=None,
     )
     outcome: str | None = at("End of the attempt: Drained, Finished, Failed, Killed or Missing.", default=None)
@@ -68,10 +68,15 @@ class Target:
     parallelism: int | None = at("Wanted parallelism.", default=None)
     cause: str | None = at(
         "Cause of the last change of the target: Created, SpecChanged, CodeChanged, Rescaled, Autoscaled, Restarted,"
-        " Suspended, Resumed, Refused or Deleted.",
+        " Suspended, Resumed, Refused, RolledBack or Deleted.",
         default=None,
     )
     since: str | None = at("Time of the last change of the target.", default=None, form=_TIME)
+    deadline: str | None = at(
+        "Time until which the revision has to be stable (spec.upgrade.progressDeadlineSeconds).",
+        default=None,
+        form=_TIME,
+    )
 
 
 @part
@@ -123,10 +128,37 @@ class LastFailure:
 class Refused:
     """``status.refused``."""
 
+    revision: str | None = at("Name of the refused revision's ConfigMap.", default=None)
     generation: int | None = at("Generation of the resource that is refused.", default=None, is_long=True)
+    time: str | None = at("Time of the refusal.", default=None, form=_TIME)
     reason: str | None = at("Reason of the failure in CamelCase, for instance ErrImagePull.", default=None)
     message: str | None = at("Failure, its cause and the remedy.", default=None)
     code: str | None = at("Digest of the transform's modules that failed.", default=None)
+    back_to: str | None = at(
+        "Name of the revision that the job has gone back to. The refused revision is tried again after a change of the"
+        " resource or of its modules only.",
+        default=None,
+    )
+    restart_nonce: int | None = at("Value of spec.restartNonce at that time.", default=None, is_long=True)
+    standing: bool | None = at("True for the present resource. Earlier refusals are history.", default=None)
+
+
+@part
+class Stable:
+    """``status.stable``."""
+
+    revision: str | None = at("Name of the ConfigMap of the last revision that has become stable.", default=None)
+    generation: int | None = at("Generation of the resource that had it.", default=None, is_long=True)
+    checkpoint: int | None = at(
+        "Checkpoint at which the revision became stable, or at which another revision has followed it.",
+        default=None,
+        is_long=True,
+    )
+    since: str | None = at("Time at which the revision became stable.", default=None, form=_TIME)
+    restore_nonce: int | None = at("Value of spec.restore.nonce at that time.", default=None, is_long=True)
+    document_fields: tuple[str, ...] | None = at(
+        "Fields of the checkpoint documents that the revision has written.", default=None, form=items_of(0, 64)
+    )
 
 
 @part
@@ -282,7 +314,7 @@ class JobStatus:
         "Generation of the resource that this status describes.", default=None, is_long=True
     )
     spec_digest: str | None = at(
-        "Digest of spec without autoscaler, parallelism and ttlSecondsAfterFinished at"
+        "Digest of spec without autoscaler, parallelism, ttlSecondsAfterFinished and upgrade at"
         " observedGeneration. A change of these alone starts no Failed or Finished job.",
         default=None,
     )
@@ -310,11 +342,13 @@ class JobStatus:
     last_failure: LastFailure | None = at(
         "End of the last attempt that failed, from its own report or the kubelet's.", default=None
     )
-    refused: Refused | None = at(
-        "Change of the resource whose standby driver fails. The previous attempt runs. Absent where"
-        " nothing is known against the present spec.",
+    refused: tuple[Refused, ...] | None = at(
+        "Last five changes of the resource that were refused, the newest last. The standing refusal is that of the"
+        " present resource: the previous revision runs.",
         default=None,
+        form=items_of(0, 5),
     )
+    stable: Stable | None = at("Last revision of the job that has become stable.", default=None)
     restarts: Restarts | None = at("Restarts since the job was created.", default=None)
     engine: EngineChoice | None = at("Engine of the current attempt.", default=None)
     parallelism: int | None = at("Parallelism of the current attempt, for the scale subresource.", default=None)

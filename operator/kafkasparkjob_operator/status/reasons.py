@@ -13,6 +13,8 @@ class StopReason(StrEnum):
     SUSPEND = "Suspend"
     RESCALE = "Rescale"
     SPEC_CHANGE = "SpecChange"
+    ROLLBACK = "Rollback"
+    """Its revision has not become stable, and the job goes back."""
     DELETE = "Delete"
     """The resource is being deleted, and its transactions have no time-out."""
     HEARTBEAT_TIMEOUT = "HeartbeatTimeout"
@@ -33,6 +35,7 @@ class StartReason(StrEnum):
     SPEC_CHANGED = "SpecChanged"
     RESUMED = "Resumed"
     RESTARTED = "Restarted"
+    ROLLED_BACK = "RolledBack"
     DELETED = "Deleted"
     """To settle the transactions of a job that is being deleted."""
 
@@ -77,6 +80,11 @@ class JobReason(ExplainedReason):
         "Deleting",
         "The resource is deleted, and a finalizer holds it until its transactions are settled. Only jobs with"
         " `sink.transactions.timeoutSeconds: 0` have it.",
+    )
+    DRAIN_TIMED_OUT = (
+        "DrainTimedOut",
+        "`status.refused.reason` of a change whose drain has not ended in time, with `upgrade.drainFallback: Abort`.",
+        "Raise `spec.upgrade.drainTimeoutSeconds`, or choose `drainFallback: LastCheckpoint`.",
     )
     DRAINED = "Drained", "The driver has stopped after its last checkpoint."
     DRAINING = "Draining", "The driver completes its last checkpoint."
@@ -213,6 +221,11 @@ class JobReason(ExplainedReason):
         "Create the job again with a `sink.transactions.idPrefix` that begins with its namespace and a period. Or ask"
         " the administrator.",
     )
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        "A new revision has not become stable within `upgrade.progressDeadlineSeconds`.",
+        "Look at the state and the last failure of the job.",
+    )
     PREPARING_SUCCESSOR = (
         "PreparingSuccessor",
         "The job continues until the next attempt is prepared. Then its driver drains.",
@@ -270,6 +283,18 @@ class JobReason(ExplainedReason):
         " attempt runs with the previous spec and stays `Ready`; `Stalled` is True.",
         "Correct the resource, or what the message names. The refusal ends with the next change of the resource or of"
         " its code, and when the standby driver is prepared after all.",
+    )
+    ROLLBACK_REFUSED = (
+        "RollbackRefused",
+        "A new revision has failed before it was stable, and the job cannot go back to the stable revision. The message"
+        " has the reason.",
+        "Correct the resource, as the message of the failure says.",
+    )
+    ROLLED_BACK = (
+        "RolledBack",
+        "A new revision has failed before it was stable, or the drain for it has not ended in time. The job runs the"
+        " revision of before and is `Ready`. `Stalled` is True, with both revisions and the cause.",
+        "Correct the resource or its modules. The refused revision is not tried again before.",
     )
     RUNNING = "Running", "Checkpoints complete."
     SCALE_IGNORED = (

@@ -36,7 +36,8 @@ class JobState(StrEnum):
 INVALID_SPEC = "InvalidSpec"
 """``status.reason`` of a job whose current spec cannot run; its driver may run the last valid spec."""
 REFUSED = "refused"
-"""``status``: the change of the resource that is known to fail."""
+"""``status``: changes of the resource that are known to fail."""
+MOST_REFUSALS = 5
 REASON_SINCE = "reasonSince"
 """``status``: when ``status.reason`` became what it is."""
 PHASE = "phase"
@@ -129,6 +130,10 @@ class StatusDraft:
         return str(self._status.get("state", ""))
 
     @property
+    def reason(self) -> str:
+        return str(self._status.get("reason", ""))
+
+    @property
     def message(self) -> str:
         return str(self._status.get("message", ""))
 
@@ -149,6 +154,32 @@ class StatusDraft:
         found = self._status.setdefault(name, {})
         assert isinstance(found, dict)
         return found
+
+    @property
+    def refusal(self) -> dict[str, Any]:
+        """The standing refusal of the present resource; empty for none."""
+        entries = self._status.get(REFUSED)
+        found = entries if isinstance(entries, list) else []
+        return next((entry for entry in found if entry.get("standing") is True), {})
+
+    @property
+    def refusal_reason(self) -> JobReason:
+        """By which state and condition name the standing refusal."""
+        return JobReason.ROLLED_BACK if "backTo" in self.refusal else JobReason.REVISION_REFUSED
+
+    def add_refusal(self, entry: dict[str, Any]) -> None:
+        """A refusal of the present resource, in place of the standing refusal."""
+        entries = self._status.get(REFUSED)
+        history = [each for each in entries if each.get("standing") is not True] if isinstance(entries, list) else []
+        self._status[REFUSED] = [*history, {**entry, "standing": True}][-MOST_REFUSALS:]
+
+    def end_refusal(self) -> None:
+        """Nothing is known against the present resource. The refusal is history."""
+        entries = self._status.get(REFUSED)
+        if isinstance(entries, list):
+            self._status[REFUSED] = [{name: each[name] for name in each if name != "standing"} for each in entries]
+        else:
+            self._status.pop(REFUSED, None)
 
     def replace(self, name: str, value: object) -> None:
         """Sets a part of the status."""
@@ -193,10 +224,10 @@ class StatusDraft:
             return
         state, reason = self.state, str(self._status.get("reason", ""))
         ready = self.since(ConditionType.READY, ConditionStatus.TRUE) is not None
-        message, refused = self.message, self.section(REFUSED)
+        message, refused = self.message, self.refusal
         stalled = state == JobState.FAILED or (state == JobState.RUNNING and reason == INVALID_SPEC) or bool(refused)
         if refused and state != JobState.FAILED:
-            reason, message = JobReason.REVISION_REFUSED, str(refused.get("message"))
+            reason, message = self.refusal_reason, str(refused.get("message"))
         paused = self.has_condition(ConditionType.RECONCILIATION_PAUSED)
         reconciling = not (stalled or ready or paused or state in _AT_REST)
         for kind, is_true in ((ConditionType.RECONCILING, reconciling), (ConditionType.STALLED, stalled)):
@@ -264,4 +295,4 @@ class StatusDraft:
         labels = names.labels(self._job.identity.name, role=names.ROLE_EXECUTOR, attempt=attempt)
         chosen = (names.LABEL_JOB, names.LABEL_ROLE, names.LABEL_ATTEMPT)
         self._status["selector"] = ",".join(f"{key}={labels[key]}" for key in chosen if key in labels)
-        return {name: value for name, value in self._status.items() if value not in ({}, None)}
+        return {name: value for name, value in self._status.items() if value not in ({}, [], None)}

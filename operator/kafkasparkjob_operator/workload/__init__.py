@@ -8,7 +8,15 @@ from kafkasparkjob_operator.workload.desired import (
     desired_from_resource,
     restart_policy_of,
 )
-from kafkasparkjob_operator.workload.fields import PullPolicy, RestartPolicy, SuccessorPolicy
+from kafkasparkjob_operator.workload.fields import (
+    DrainFallback,
+    PullPolicy,
+    RestartPolicy,
+    RollbackPolicy,
+    SuccessorPolicy,
+    UpgradeMode,
+    UpgradePolicy,
+)
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, read_job_settings
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE
 from kafkasparkjob_operator.workload.spark_conf import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS
@@ -20,11 +28,15 @@ __all__ = [
     "NO_TEMPLATE",
     "Autoscaler",
     "DesiredJob",
+    "DrainFallback",
     "JobSettings",
     "PodResources",
     "PullPolicy",
     "RestartPolicy",
+    "RollbackPolicy",
     "SuccessorPolicy",
+    "UpgradeMode",
+    "UpgradePolicy",
     "Workload",
     "desired_from_resource",
     "read_job_settings",

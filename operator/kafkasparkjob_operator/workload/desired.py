@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
-from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy
+from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy, UpgradePolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
@@ -101,6 +101,7 @@ class DesiredJob:
     restart_nonce: int = 0
     suspend: bool = False
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
+    upgrade: UpgradePolicy = field(default_factory=UpgradePolicy)
     ttl_seconds_after_finished: int | None = None
     autoscaler: Autoscaler | None = None
     places: int = 0
@@ -170,6 +171,7 @@ def desired_from_resource(
         restart_nonce=own.restart_nonce,
         suspend=own.suspend,
         restart_policy=_checked(own.restart_policy),
+        upgrade=own.upgrade,
         ttl_seconds_after_finished=own.ttl_seconds_after_finished,
         autoscaler=checked_autoscaler(own.autoscaler),
         places=executor.instances * executor.cores,

@@ -82,6 +82,71 @@ class RestartPolicy:
     )
 
 
+class UpgradeMode(StrEnum):
+    """``spec.upgrade.mode``: how an attempt is stopped for a change of the resource."""
+
+    DRAIN = "Drain"
+    """It completes its checkpoint and leaves no transaction open."""
+    LAST_CHECKPOINT = "LastCheckpoint"
+    """At once. The next attempt settles its transactions, and resumes at the last checkpoint."""
+
+
+class DrainFallback(StrEnum):
+    """``spec.upgrade.drainFallback``: what follows a drain that does not end in time."""
+
+    LAST_CHECKPOINT = "LastCheckpoint"
+    """The change takes place: the next attempt resumes at the last checkpoint."""
+    ABORT = "Abort"
+    """The change is refused: the next attempt has the revision of before."""
+
+
+class RollbackPolicy(StrEnum):
+    """``spec.upgrade.rollback``."""
+
+    AUTO = "Auto"
+    NEVER = "Never"
+
+
+@part
+class UpgradePolicy:
+    """The change from a revision of the job to another."""
+
+    mode: UpgradeMode = at(
+        "Stop of the running attempt. Drain completes its checkpoint first. LastCheckpoint stops it within seconds, and"
+        " the next attempt settles its transactions.",
+        default=UpgradeMode.DRAIN,
+    )
+    drain_timeout_seconds: int | None = at(
+        "Longest time for the drain, in seconds. Without it the grace period of the driver's pod counts.",
+        default=None,
+        low=1,
+        high=3600,
+    )
+    drain_fallback: DrainFallback = at(
+        "Reaction to a drain that has not ended in time. LastCheckpoint makes the change all the same. Abort refuses"
+        " the change, and the next attempt has the revision of before.",
+        default=DrainFallback.LAST_CHECKPOINT,
+    )
+    progress_deadline_seconds: int = at(
+        "Time in which a new revision becomes stable, in seconds, from the start of its first attempt.",
+        default=600,
+        low=30,
+        high=86400,
+    )
+    rollback: RollbackPolicy = at(
+        "Reaction to a new revision that fails before it is stable. Auto goes back to status.stable.revision, once."
+        " Failures of Kafka, quotas and nodes are no reason.",
+        default=RollbackPolicy.NEVER,
+    )
+    stable_after_seconds: int = at(
+        "Time for which a revision runs, in seconds, before it is stable. It has also completed a checkpoint, or has"
+        " nothing to read.",
+        default=60,
+        low=0,
+        high=86400,
+    )
+
+
 @part
 class SecretReference:
     """An entry of ``imagePullSecrets``."""
@@ -123,6 +188,10 @@ class OperatorSpec:
     restart_policy: RestartPolicy = at(
         "Restarts after a failure of the driver. A failure that a restart cannot solve is not retried.",
         default_factory=RestartPolicy,
+    )
+    upgrade: UpgradePolicy = at(
+        "Changes of the resource: how an attempt is stopped for them, and when they are taken back.",
+        default_factory=UpgradePolicy,
     )
     ttl_seconds_after_finished: int | None = at(
         "Time after which the operator deletes a Finished job, in seconds, as of a Job of Kubernetes. 0 deletes it at"

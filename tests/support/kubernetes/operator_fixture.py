@@ -125,6 +125,11 @@ class OperatorFixture:
         return self.kubernetes.status(KEY)
 
     @property
+    def refusal(self) -> dict[str, Any]:
+        """The standing refusal of the present resource; empty for none."""
+        return next((each for each in self.status.get("refused", ()) if each.get("standing")), {})
+
+    @property
     def ready(self) -> dict[str, Any]:
         return self.kubernetes.condition(KEY, "Ready")
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, current_attempt, record_of
-from kafkasparkjob_operator.decisions.revision import Cause
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause, has_gone_back
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.revisions import modules_name
@@ -36,7 +36,7 @@ def changed_code(draft: StatusDraft, observation: Observation, imported: str) ->
     :param imported: the ConfigMap that the attempt has imported.
     """
     before, now, name = draft.section("attempt").get(CODE_DIGEST), observation.code, config_map_of(observation.job.spec)
-    if not before or not now or before == now or name != imported:
+    if not before or not now or before == now or name != imported or has_gone_back(draft):
         return ""
     return f"the driver drains at a checkpoint: ConfigMap {name} of its modules has changed"
 

@@ -12,12 +12,12 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
-from kafkasparkjob_operator.decisions.revision import Cause
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, WITHDRAW_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import REFUSED, JobState, StatusDraft
+from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, JobSettings
 from sparkapp.model.report import DriverState, Report
 
@@ -109,7 +109,7 @@ def _asked(
 
 
 def _is_withdrawn(draft: StatusDraft) -> bool:
-    return draft.section(REFUSED).get("reason") == JobReason.RESCALE_WITHDRAWN
+    return bool(draft.refusal.get("reason") == JobReason.RESCALE_WITHDRAWN)
 
 
 def _has_no_room(draft: StatusDraft, driver: PodView, report: Report | None, wanted: int) -> bool:

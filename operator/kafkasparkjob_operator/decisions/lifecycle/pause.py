@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kafkasparkjob_operator.decisions.checks.heartbeat import silence_of
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
-from kafkasparkjob_operator.decisions.running import show_report
+from kafkasparkjob_operator.decisions.running import forget_rates, show_report
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE
 from kafkasparkjob_operator.observation.observation import JobResource, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -70,9 +70,7 @@ def end_pause(draft: StatusDraft) -> None:
 
 def _show_absence(draft: StatusDraft) -> None:
     """No driver is alive. A state that is not Ready already says what the job waits for."""
-    for section in ("source", "sink"):
-        draft.section(section).pop("recordsPerSecond", None)
-    draft.section("source").pop("lagRecords", None)
+    forget_rates(draft)
     if draft.section("attempt"):
         forget_executors(draft)
     if draft.state and draft.since(ConditionType.READY, ConditionStatus.TRUE) is None:

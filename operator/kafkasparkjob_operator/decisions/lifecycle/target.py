@@ -12,7 +12,7 @@ from enum import StrEnum
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, spec_of
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
-from kafkasparkjob_operator.decisions.revision import is_refused
+from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back, is_refused
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
@@ -32,9 +32,14 @@ class TargetCause(StrEnum):
     """Another ``restartNonce``, or a checkpoint to restore: the same revision in another attempt."""
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
+    ROLLED_BACK = "RolledBack"
+    """A new revision has failed before it was stable."""
     REFUSED = "Refused"
     """The resource asks for something that is known to fail: the target is what runs."""
     DELETED = "Deleted"
+
+
+_WITHHELD = frozenset({str(TargetCause.REFUSED), str(TargetCause.ROLLED_BACK)})
 
 
 def decide_target(
@@ -50,7 +55,9 @@ def decide_target(
         return
     kept, attempt = draft.section(TARGET), draft.section("attempt")
     if is_refused(draft):
-        wanted = _Wanted(revision=attempt.get(REVISION), parallelism=draft.parallelism or desired.spec.parallelism)
+        revision, parallelism = draft.refusal.get("backTo") or attempt.get(REVISION), draft.parallelism
+        parallelism = desired.spec.parallelism if has_gone_back(draft) else parallelism or desired.spec.parallelism
+        wanted = _Wanted(revision=revision, parallelism=parallelism)
     else:
         wanted = _wanted(draft, observation, desired, settings)
     cause = _cause(draft, observation, wanted)
@@ -96,11 +103,11 @@ def _cause(draft: StatusDraft, observation: Observation, wanted: _Wanted) -> Tar
     if before is None:
         return TargetCause.CREATED
     if is_refused(draft):
-        return TargetCause.REFUSED
+        return TargetCause.ROLLED_BACK if has_gone_back(draft) else TargetCause.REFUSED
     if before == TargetCause.SUSPENDED:
         return TargetCause.RESUMED
     return _changed(draft, observation, wanted) or (
-        TargetCause.SPEC_CHANGED if before == TargetCause.REFUSED else TargetCause(before)
+        TargetCause.SPEC_CHANGED if before in _WITHHELD else TargetCause(before)
     )
 
 

@@ -176,7 +176,7 @@ def refused(operator_fixture: OperatorFixture, generation: int, *causes: str) ->
     assert operator_fixture.kubernetes.condition(KEY, "Reconciling")["status"] == "False"
     stalled = operator_fixture.kubernetes.condition(KEY, "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "RevisionRefused")
-    assert operator_fixture.status["refused"]["generation"] == generation
+    assert operator_fixture.refusal["generation"] == generation
     for cause in (f"generation {generation}", "attempt 1 continues", *causes):
         assert cause in stalled["message"]
 
@@ -202,7 +202,7 @@ async def test_a_revision_that_fails_does_not_replace_an_attempt_that_works(work
     assert operator_fixture.kubernetes.driver_attempts == [1, 2], "a failure that no restart solves is not tried again"
     operator_fixture.kubernetes.edit_job(KEY, parallelism=4)
     await operator_fixture.settle()
-    assert "refused" not in operator_fixture.status
+    assert operator_fixture.refusal == {}
     await after_the_kubelet(operator_fixture)
     assert operator_fixture.drivers == ["orders-1-driver", "orders-3-driver"]
     prepared(operator_fixture, 3)
@@ -232,7 +232,7 @@ async def test_a_revision_that_does_not_start_does_not_replace_what_works(
     attempt_ends(operator_fixture, DRAINED)
     await after_the_kubelet(operator_fixture)
     assert (operator_fixture.status["attempt"]["id"], turn_of(operator_fixture, 2)) == (2, "given")
-    assert "refused" not in operator_fixture.status
+    assert operator_fixture.refusal == {}
 
 
 async def test_a_revision_that_a_restart_could_solve_is_tried_again(working: OperatorFixture) -> None:
@@ -296,7 +296,7 @@ async def test_a_refused_revision_is_tried_where_the_one_that_worked_fails_for_g
     await after_the_kubelet(operator_fixture)
     await after_the_kubelet(operator_fixture)
     assert operator_fixture.status["attempt"]["generation"] == 2
-    assert "refused" not in operator_fixture.status
+    assert operator_fixture.refusal == {}
 
 
 async def test_a_revision_replaces_an_attempt_that_does_not_work() -> None:

@@ -138,12 +138,12 @@ async def test_a_request_without_room_is_taken_back(rescaling: OperatorFixture) 
     assert "RevisionRefused" in rescaling.kubernetes.events(warning=True)
     assert asked(rescaling) == ("2", "2")
     assert (rescaling.status["parallelism"], rescaling.status["executors"]["desired"]) == (2, 2)
-    assert rescaling.status["refused"]["reason"] == "RescaleWithdrawn"
+    assert rescaling.refusal["reason"] == "RescaleWithdrawn"
     await scaled(rescaling, 3)
     assert asked(rescaling) == ("3", "3"), "another change is another request"
     await reported(rescaling, rescaling=3, parallelism=3)
     assert state(rescaling) == ("Running", "Running")
-    assert "refused" not in rescaling.status
+    assert rescaling.refusal == {}
 
 
 async def test_a_job_whose_request_was_taken_back_restarts_as_it_ran(rescaling: OperatorFixture) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.endings import EndingKind, ending_of, with_command
 from kafkasparkjob_operator.observation.observation import JobResource, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import REFUSED, StatusDraft
+from kafkasparkjob_operator.status.status import TARGET, StatusDraft
+from kafkasparkjob_operator.workload import DesiredJob
 
 OF_THE_IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 """Reasons of the kubelet for a container that does not start for its image."""
-_OF_THE_POD = OF_THE_IMAGE | {"CreateContainerConfigError", "CreateContainerError"}
+OF_THE_POD = OF_THE_IMAGE | {"CreateContainerConfigError", "CreateContainerError"}
 _DEFAULT_IMAGE = (
     "the values job.image.repository and job.image.tag of the operator's chart name this image: correct them, or set"
     " spec.image"
@@ -36,11 +39,13 @@ class Cause:
     :param reason: of the failure.
     :param message: with the remedy.
     :param lasts: a standby driver that is started again fails again.
+    :param back_to: the revision that the job goes back to; empty where the running attempt has it.
     """
 
     reason: str
     message: str
     lasts: bool = False
+    back_to: str = ""
 
 
 def image_remedy(*, default_image: bool) -> str:
@@ -68,7 +73,7 @@ def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | 
     if standby.started or not standby.node:
         return None
     reason = standby.waiting_reason
-    if reason not in _OF_THE_POD and not late:
+    if reason not in OF_THE_POD and not late:
         return None
     message = f"the standby driver {standby.name} does not start"
     if not reason:
@@ -83,35 +88,69 @@ def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | 
 
 
 def refuse(draft: StatusDraft, observation: Observation, cause: Cause) -> None:
-    """Writes that the change is refused. Called while the attempt runs that it would replace."""
+    """Writes that the change is refused.
+
+    Called while the attempt runs that it would replace, or where the job goes back to another revision.
+    """
     attempt, generation = draft.section("attempt"), observation.job.generation
+    revision = draft.section(TARGET).get("revision")
     message = (
         f"the change to generation {generation} is refused, and attempt {attempt.get('id')} continues with generation"
         f" {attempt.get('generation')}: {cause.message}"
     )
-    kept = draft.section(REFUSED)
-    if kept.get("reason") != cause.reason:
+    if cause.back_to:
+        message = f"revision {revision} is refused, and the job goes back to revision {cause.back_to}: {cause.message}"
+    if draft.refusal.get("reason") != cause.reason or cause.back_to:
         # ErrImagePull and ImagePullBackOff follow each other for ever.
-        kept.update(generation=generation, reason=cause.reason, message=message, code=observation.code)
-    draft.event(f"refused/{generation}/{kept['reason']}", JobReason.REVISION_REFUSED, message, warning=True)
+        entry = {
+            "revision": revision, "generation": generation, "reason": cause.reason, "message": message,
+            "code": observation.code, "time": format_time(draft.now), "backTo": cause.back_to,
+            "restartNonce": observation.job.spec.get("restartNonce", 0),
+        }  # fmt: skip
+        draft.add_refusal({name: value for name, value in entry.items() if value})
+    occurrence = f"refused/{generation}/{draft.refusal['reason']}/{observation.code}"
+    draft.event(occurrence, draft.refusal_reason, message, warning=True)
 
 
 def accept(draft: StatusDraft) -> None:
     """Nothing is known against the change any more: it may replace the attempt."""
-    draft.replace(REFUSED, {})
+    draft.end_refusal()
 
 
-def forget_refusal(draft: StatusDraft, observation: Observation) -> None:
-    """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it."""
-    kept, generation = draft.section(REFUSED), observation.job.generation
+def forget_refusal(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> None:
+    """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it.
+
+    A job that has gone back stays so while the resource has the refused revision. A change of its parallelism does not
+    try that again, and another ``restartNonce`` does.
+
+    :param desired: of the resource; None where it is invalid.
+    """
+    kept, generation = draft.refusal, observation.job.generation
     other_code = bool(observation.code) and observation.code != kept.get(_CODE)
-    if kept.get("generation") != generation or draft.section("attempt").get("generation") == generation or other_code:
+    if has_gone_back(draft) and not other_code:
+        asked = desired is not None and desired.restart_nonce != kept.get("restartNonce", 0)
+        if desired is None or (not asked and _revision(observation, desired) == kept.get("revision")):
+            kept["generation"] = generation
+            return
         accept(draft)
+    runs = draft.section("attempt").get("generation") == generation and not has_gone_back(draft)
+    if kept.get("generation") != generation or runs or other_code:
+        accept(draft)
+
+
+def _revision(observation: Observation, desired: DesiredJob) -> str:
+    job = observation.job
+    return revision_of(job.spec, desired, modules=observation.code).name(job.identity)
 
 
 def is_refused(draft: StatusDraft) -> bool:
     """Whether the resource's present spec is refused. Called after :func:`forget_refusal`."""
-    return bool(draft.section(REFUSED))
+    return bool(draft.refusal)
+
+
+def has_gone_back(draft: StatusDraft) -> bool:
+    """Whether the job runs an earlier revision, and does not try the refused revision again by itself."""
+    return "backTo" in draft.refusal
 
 
 def replaced_by_nothing(draft: StatusDraft) -> bool:
@@ -119,4 +158,4 @@ def replaced_by_nothing(draft: StatusDraft) -> bool:
     attempt, failure = draft.section("attempt"), draft.section("lastFailure")
     fatal = failure.get("fatal") is True and failure.get("attempt") == attempt.get("id")
     failures = int(draft.section("restarts").get("consecutiveFailures", 0))
-    return is_refused(draft) and not fatal and failures < FAILURES
+    return has_gone_back(draft) or (is_refused(draft) and not fatal and failures < FAILURES)

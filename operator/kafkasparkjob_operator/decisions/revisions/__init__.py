@@ -1,0 +1,1 @@
+"""Revisions of a job: refusals of changes, stable revisions, and the way back."""
