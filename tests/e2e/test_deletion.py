@@ -10,13 +10,15 @@ import pytest
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kafka.reading import read_committed
 from clusterjob.kafka.transactions import open_transactions
+from clusterjob.live_job import KIND
 from localcluster.kafka.broker import Broker
 from localcluster.kafka.distribution import KafkaDistribution
 from localcluster.kafka.properties import Listener
 from localcluster.machine.ports import free_ports
 from localcluster.settings import NETWORK, Settings
+from sparkapp.model import names
 from sparkapp.model.protocol import ProtocolStep
-from tests.support.kubernetes.cluster_job import ClusterJob
+from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 RECORDS = 20_000
 PER_CHECKPOINT = 2_000
@@ -87,3 +89,21 @@ def test_a_job_that_is_deleted_in_backoff_leaves_nothing_open(
     reasons = [each["reason"] for each in cluster_job.kubectl.list("events")]
     assert "TransactionsSettled" in reasons
     assert "TransactionsLeftOpen" not in reasons
+
+
+def test_a_cancelled_job_leaves_no_transaction_open(operator: ClusterEnvironment) -> None:
+    """With a finite time-out of the transactions: the resource waits for them all the same."""
+    cluster_job = ClusterJob.make(operator, "cancelled")
+    try:
+        cluster_job.load(RECORDS)
+        cluster_job.apply(
+            source={"limits": {"maxOffsetsPerCheckpoint": PER_CHECKPOINT}},
+            deletion={"policy": "Cancel", "deadlineSeconds": 120},
+        )
+        cluster_job.job.wait_ready()
+        cluster_job.kubectl.delete(KIND, NAME)
+        assert open_transactions(operator.bootstrap, cluster_job.prefix) == []
+        assert cluster_job.topics.held_back(cluster_job.sink) == 0
+        assert cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}") == []
+    finally:
+        cluster_job.close()

@@ -92,6 +92,11 @@ class JobStory(RuleBasedStateMachine):
         upgrade = {"mode": mode, "drainFallback": fallback, "rollback": rollback, "progressDeadlineSeconds": 300}
         self.operator_fixture.kubernetes.edit_job(KEY, upgrade=upgrade)
 
+    @rule(policy=st.sampled_from(["Drain", "Cancel", "Orphan", None]))
+    def choose_how_to_delete(self, policy: str | None) -> None:
+        deletion = None if policy is None else {"policy": policy}
+        self.operator_fixture.kubernetes.edit_job(KEY, deletion=deletion)
+
     @rule(paused=st.booleans())
     def pause_the_operator(self, paused: bool) -> None:
         self.operator_fixture.kubernetes.annotate_job(KEY, **{ANNOTATION_PAUSE: "true" if paused else None})

@@ -103,7 +103,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The operator's rights in a namespace. It may grant no more than it has, so they include the driver's rights. */}}
 {{- define "kafkaspark.rules" -}}
-# patch only for the finalizer of jobs with sink.transactions.timeoutSeconds: 0; delete for ttlSecondsAfterFinished.
+# patch only for the finalizer of jobs that wait for their transactions; delete for ttlSecondsAfterFinished.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs]
   verbs: [get, list, watch, patch, delete]

@@ -314,7 +314,7 @@ class JobStatus:
         "Generation of the resource that this status describes.", default=None, is_long=True
     )
     spec_digest: str | None = at(
-        "Digest of spec without autoscaler, parallelism, ttlSecondsAfterFinished and upgrade at"
+        "Digest of spec without autoscaler, deletion, parallelism, ttlSecondsAfterFinished and upgrade at"
         " observedGeneration. A change of these alone starts no Failed or Finished job.",
         default=None,
     )

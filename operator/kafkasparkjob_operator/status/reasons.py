@@ -79,7 +79,7 @@ class JobReason(ExplainedReason):
     DELETING = (
         "Deleting",
         "The resource is deleted, and a finalizer holds it until its transactions are settled. Only jobs with"
-        " `sink.transactions.timeoutSeconds: 0` have it.",
+        " `spec.deletion` or `sink.transactions.timeoutSeconds: 0` have it.",
     )
     DRAIN_TIMED_OUT = (
         "DrainTimedOut",
@@ -190,7 +190,7 @@ class JobReason(ExplainedReason):
         "NotRecovered",
         "The driver was stopped, and the state does not say that its attempt had recovered. Transactions of an earlier"
         " attempt may be open.",
-        "Nothing: the next attempt settles them. So does the deletion of a job with"
+        "Nothing: the next attempt settles them. So does the deletion of a job with `spec.deletion` or"
         " `sink.transactions.timeoutSeconds: 0`.",
     )
     OOM_KILLED = (
@@ -365,7 +365,7 @@ class JobReason(ExplainedReason):
     )
     TRANSACTIONS_LEFT_OPEN = (
         "TransactionsLeftOpen",
-        "A job with `sink.transactions.timeoutSeconds: 0` was deleted, and its transactions could not be settled.",
+        "A job that was held by the operator's finalizer was deleted, and its transactions could not be settled.",
         "Use the command of the message, which ends them.",
     )
     TRANSACTIONS_SETTLED = "TransactionsSettled", "The transactions of a deleted job are settled."

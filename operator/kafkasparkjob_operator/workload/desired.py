@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
-from kafkasparkjob_operator.workload.fields import OperatorSpec, RestartPolicy, UpgradePolicy
+from kafkasparkjob_operator.workload.fields import Deletion, OperatorSpec, RestartPolicy, UpgradePolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
@@ -105,6 +105,7 @@ class DesiredJob:
     ttl_seconds_after_finished: int | None = None
     autoscaler: Autoscaler | None = None
     places: int = 0
+    deletion: Deletion | None = None
 
     def with_modules(self, name: str) -> DesiredJob:
         """The job with pods that mount the modules from another ConfigMap; empty for no modules.
@@ -175,6 +176,7 @@ def desired_from_resource(
         ttl_seconds_after_finished=own.ttl_seconds_after_finished,
         autoscaler=checked_autoscaler(own.autoscaler),
         places=executor.instances * executor.cores,
+        deletion=own.deletion,
     )
 
 
@@ -201,6 +203,14 @@ def restart_policy_of(spec: Mapping[str, Any]) -> RestartPolicy:
         return read_part(RestartPolicy, Fields(spec, "spec").child("restartPolicy"))
     except ConfigurationError:
         return RestartPolicy()
+
+
+def deletion_of(spec: Mapping[str, Any]) -> Deletion | None:
+    """``spec.deletion`` alone, for a spec that is invalid elsewhere; None where it is absent or cannot be read."""
+    try:
+        return read_part(Deletion, Fields(spec, "spec").child("deletion")) if spec.get("deletion") is not None else None
+    except ConfigurationError:
+        return None
 
 
 def _pod_resources(

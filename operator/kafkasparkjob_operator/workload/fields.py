@@ -147,6 +147,36 @@ class UpgradePolicy:
     )
 
 
+class DeletionPolicy(StrEnum):
+    """``spec.deletion.policy``: what becomes of the driver and the transactions of a deleted job."""
+
+    DRAIN = "Drain"
+    """The driver stops at a checkpoint, in its grace period."""
+    CANCEL = "Cancel"
+    """It stops within seconds. Another attempt settles what is open then."""
+    ORPHAN = "Orphan"
+    """The resource waits for nothing."""
+
+
+@part
+class Deletion:
+    """The deletion of a job with ExactlyOnce."""
+
+    policy: DeletionPolicy = at(
+        "Stop of the driver. Drain completes a checkpoint. Cancel gives the driver 5 s. Where the driver has not ended"
+        " in order, one more attempt commits what the last checkpoint names and aborts all else. Orphan waits for"
+        " nothing: open transactions end by their time-out, or by a person.",
+        default=DeletionPolicy.DRAIN,
+    )
+    deadline_seconds: int = at(
+        "Longest time, in seconds, for which the resource waits until no transaction of the job is open. Then it is"
+        " deleted in any case. operator.deletionSeconds of the chart limits it.",
+        default=300,
+        low=1,
+        high=86400,
+    )
+
+
 @part
 class SecretReference:
     """An entry of ``imagePullSecrets``."""
@@ -192,6 +222,12 @@ class OperatorSpec:
     upgrade: UpgradePolicy = at(
         "Changes of the resource: how an attempt is stopped for them, and when they are taken back.",
         default_factory=UpgradePolicy,
+    )
+    deletion: Deletion | None = at(
+        "Deletion in order, of a job with ExactlyOnce. A finalizer holds the deleted resource until no transaction of"
+        " the job is open. Without the field that holds with sink.transactions.timeoutSeconds 0 alone, by Drain and"
+        " operator.deletionSeconds of the chart. It needs watchNamespaceSelector of the chart.",
+        default=None,
     )
     ttl_seconds_after_finished: int | None = at(
         "Time after which the operator deletes a Finished job, in seconds, as of a Job of Kubernetes. 0 deletes it at"

@@ -1,8 +1,8 @@
-"""The deletion of a job whose open transactions no broker ends: they are settled before the resource is removed.
+"""The deletion of a job whose readers must not wait: its transactions are settled before the resource is removed.
 
-Under ``sink.transactions.timeoutSeconds: 0`` the resource has the operator's finalizer. A deletion stops the driver, as
-a suspension does. Where the last attempt did not end in order, another attempt runs its recovery and ends. The
-finalizer is removed after that, or when the time limit has passed (ADR 27).
+Under ``spec.deletion`` or ``sink.transactions.timeoutSeconds: 0`` the resource has the operator's finalizer. A deletion
+stops the driver, as a suspension does or at once. Where the last attempt did not end in order, another attempt runs its
+recovery and ends. The finalizer is removed after that, or when the time limit has passed (ADR 27, ADR 84).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kafkasparkjob_operator.decisions.plan import (
     NEEDS_LIVE,
     NOTHING,
     Action,
+    DeletePod,
     HoldResource,
     Plan,
     ReleaseResource,
@@ -41,13 +42,14 @@ from kafkasparkjob_operator.decisions.standby import standby_pods
 from kafkasparkjob_operator.decisions.starting import last_accepted, submit
 from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, JobSettings
+from kafkasparkjob_operator.workload import DeletionPolicy, DesiredJob, JobSettings, deletion_of
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.report import DriverState, Report
@@ -55,6 +57,10 @@ from sparkapp.model.report import DriverState, Report
 RETRY_SECONDS = 5.0
 """Pause between a failed attempt to settle and the next attempt."""
 LOOK_AGAIN_SECONDS = 10.0
+CANCEL_SECONDS = 5
+"""Grace period of the pods of a job that is cancelled."""
+EXPIRED_SECONDS = 60.0
+"""By which a coordinator is late with the end of a transaction: it looks for such transactions every 10 s."""
 SERVERS_CHARACTERS = 300
 """Bootstrap addresses in the command of an event. With the longest prefix the cause still has room."""
 NAMESPACE_ENDS = "because it is being terminated"
@@ -68,8 +74,8 @@ def hold_change(
 ) -> tuple[Action, ...]:
     """Adds or removes the finalizer; called for a resource that is not being deleted.
 
-    The finalizer stays after ``sink.transactions.timeoutSeconds`` has changed away from 0, until an attempt with the
-    changed resource has settled all earlier transactions.
+    The finalizer stays after a change to a job that needs none, until an attempt with the changed resource has settled
+    all earlier transactions. ``Orphan`` removes it at once.
 
     :param desired: None where the resource is invalid: nothing changes then.
     :param limit: the longest time that a deletion may wait; no resource is held where it is 0.
@@ -78,8 +84,10 @@ def hold_change(
         return (ReleaseResource(),) if job.held else ()
     if desired is None:
         return ()
-    sink, attempt = desired.spec.sink, draft.section("attempt")
-    if sink.delivery_guarantee.transactional and not sink.transactions_expire:
+    sink, attempt, deletion = desired.spec.sink, draft.section("attempt"), desired.deletion
+    if deletion is not None and deletion.policy is DeletionPolicy.ORPHAN:
+        return (ReleaseResource(),) if job.held else ()
+    if sink.delivery_guarantee.transactional and (deletion is not None or not sink.transactions_expire):
         return () if job.held else (HoldResource(),)
     recovered = (
         report is not None
@@ -110,8 +118,10 @@ def plan_deletion(observation: Observation, now: datetime, *, limit: float, sett
 def left_open(job: JobResource, why: str) -> JobEvent:
     """The event of a deletion that leaves transactions open: prefix, cause, and the command that ends them."""
     prefix, servers = _prefix(job), _bootstrap_servers(job)
+    until = " until their time-out" if _transactions_expire(job) else ""
     message = (
-        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers: {why}"
+        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers{until}:"
+        f" {why}"
     )
     remedy = (
         f"Abort them: python3 -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
@@ -135,7 +145,9 @@ class _Deletion:
         self.observation = observation
         self.job = observation.job
         self.live = live
-        self.limit = limit
+        asked = deletion_of(observation.job.spec)
+        self.policy = DeletionPolicy.DRAIN if asked is None else asked.policy
+        self.limit = limit if asked is None else min(limit, float(asked.deadline_seconds))
         self.settings = settings
         self.draft = StatusDraft(observation.job, now)
         self.attempt = current_attempt(observation)
@@ -154,12 +166,11 @@ class _Deletion:
         if not attempts_ran(self.observation, self.live):
             return self._release()
         running = self.driver if self.driver is not None and not self.driver.finished else None
-        if running is None and self._ended_in_order():
+        if running is None and (self._ended_in_order() or self._has_nothing_open()):
             return self._release()
-        if _COLLECTED_FIRST & {*self.job.finalizers}:
-            # What an attempt needs is deleted meanwhile, and a driver that runs is asked to stop.
-            why = "the resource is deleted with the propagation policy Foreground or Orphan"
-            return self._release("" if running is not None else why)
+        waits_not = self._waits_not(running)
+        if waits_not is not None:
+            return self._release(waits_not)
         left = self._seconds_left()
         if left is None:
             # Written before anything is tried: the time is limited whatever becomes of the first try.
@@ -169,6 +180,15 @@ class _Deletion:
         seconds = min(left, LOOK_AGAIN_SECONDS)
         return self._settle(seconds) if running is None else self._run(running, seconds)
 
+    def _waits_not(self, running: PodView | None) -> str | None:
+        """Why the resource is let go at once; empty where that leaves nothing open, None where it waits."""
+        if self.policy is DeletionPolicy.ORPHAN:
+            return "spec.deletion.policy is Orphan"
+        if not _COLLECTED_FIRST & {*self.job.finalizers}:
+            return None
+        # What an attempt needs is deleted meanwhile, and a driver that runs is asked to stop.
+        return "the resource is deleted with the propagation policy Foreground or Orphan" if running is None else ""
+
     def _run(self, driver: PodView, seconds: float) -> Plan:
         """The driver has not ended: a driver that settles continues, any other driver is stopped."""
         adopt(self.draft, driver, lambda: self.live, self.job.identity, self.settings)
@@ -177,9 +197,12 @@ class _Deletion:
             return self._wait("Settling", f"attempt {self.attempt} settles the transactions", seconds=seconds)
         self.draft.section("attempt")["stopReason"] = str(StopReason.DELETE)
         self._delete(driver)
-        message = "the driver drains at a checkpoint: the resource is being deleted"
+        reason, message = "Draining", "the driver drains at a checkpoint: the resource is being deleted"
+        if self.policy is DeletionPolicy.CANCEL:
+            message = f"the driver has {CANCEL_SECONDS} s to stop: the resource is being deleted"
+            reason = "Cancelling"
         self.draft.event(f"stop/{self.attempt}/{StopReason.DELETE}", JobReason.DELETING, message)
-        return self._wait("Draining", message, seconds=seconds)
+        return self._wait(reason, message, seconds=seconds)
 
     def _settle(self, seconds: float) -> Plan:
         """No driver runs, and the last attempt did not end in order."""
@@ -225,6 +248,18 @@ class _Deletion:
         note_lost_attempt(self.draft, self.observation, self.live)
         return self.draft.section("attempt").get("outcome") in ORDERLY
 
+    def _has_nothing_open(self) -> bool:
+        """No attempt has claimed the state, so none has begun a transaction. Or brokers have ended what was open."""
+        if self.live.state.kind is StateKind.EMPTY and not self.draft.section("checkpoint").get("id"):
+            return True
+        choice, failure = self._choice(), self.draft.section("lastFailure")
+        ended = parse_time(failure.get("time"))
+        if choice is None or ended is None or self.others or failure.get("attempt") != self.attempt:
+            return False
+        sink = choice.desired.spec.sink
+        age = (self.draft.now - ended).total_seconds()
+        return sink.transactions_expire and age > sink.transaction_timeout_seconds + EXPIRED_SECONDS
+
     def _choice(self) -> _Choice | None:
         """The spec of the last attempt: the resource's, or the last valid one."""
         identity = self.job.identity
@@ -258,7 +293,12 @@ class _Deletion:
         return f"; {self.job.status.get('message', '')}".removesuffix("; ")
 
     def _delete(self, *pods: PodView) -> None:
-        self.actions.extend(deletions(pods))
+        if self.policy is not DeletionPolicy.CANCEL:
+            self.actions.extend(deletions(pods))
+            return
+        self.actions.extend(deletions(pods, grace_seconds=CANCEL_SECONDS))
+        slow = (pod for pod in pods if pod.deleting and not pod.awaits_removal and pod.grace_seconds > CANCEL_SECONDS)
+        self.actions.extend(DeletePod(name=pod.name, uid=pod.uid, grace_seconds=CANCEL_SECONDS) for pod in slow)
 
     def _wait(self, reason: str, message: str, *, seconds: float) -> Plan:
         self.draft.set_state(JobState.DELETING, reason=reason, message=message, phase=Phase.DELETING)
@@ -305,3 +345,10 @@ def _bootstrap_servers(job: JobResource) -> str:
     every = str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
     shown = every if len(every) <= SERVERS_CHARACTERS else every[: SERVERS_CHARACTERS + 1].rpartition(",")[0]
     return shown or every.partition(",")[0]
+
+
+def _transactions_expire(job: JobResource) -> bool:
+    """As :attr:`~sparkapp.model.job.sections.sink.Sink.transactions_expire`, of a spec that may be invalid."""
+    sink = job.spec.get("sink")
+    section = sink.get("transactions") if isinstance(sink, Mapping) else None
+    return not isinstance(section, Mapping) or section.get("timeoutSeconds") != 0
