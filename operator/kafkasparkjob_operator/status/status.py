@@ -97,6 +97,11 @@ class StatusDraft:
         name = self.section(PHASE).get("name")
         return Phase(name) if name in set(Phase) else _PHASE_OF[JobState(self.state or JobState.PENDING)]
 
+    @property
+    def deadline(self) -> datetime | None:
+        """Of the phase under construction; None where it has none."""
+        return parse_time(self.section(PHASE).get("deadline"))
+
     def enter(self, phase: Phase, *, deadline: datetime | None = None) -> None:
         """Sets the phase alone. A phase begins again with another attempt, and with another target.
 

@@ -56,7 +56,7 @@ def show_paused(
         return
     message = f"attempt {driver.attempt} runs generation {generation}, and generation {job.generation} waits: {_PAUSED}"
     state, reason = JobState(draft.state or JobState.RUNNING), JobReason.RECONCILIATION_PAUSED
-    draft.set_state(state, reason=reason, message=message, phase=draft.phase)
+    draft.set_state(state, reason=reason, message=message, phase=draft.phase, deadline=draft.deadline)
 
 
 def end_pause(draft: StatusDraft) -> None:
@@ -77,4 +77,4 @@ def _show_absence(draft: StatusDraft) -> None:
         return
     message = f"no driver of the job runs, and none is started: {_PAUSED}"
     state, reason = JobState(draft.state or JobState.PENDING), JobReason.RECONCILIATION_PAUSED
-    draft.set_state(state, reason=reason, message=message, phase=draft.phase)
+    draft.set_state(state, reason=reason, message=message, phase=draft.phase, deadline=draft.deadline)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.identity import ANNOTATION_PAUSE
 from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, FIRST_REPORT_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
@@ -157,3 +158,14 @@ async def test_a_status_of_an_earlier_release_gets_its_phase(operator: OperatorF
     assert name_of_phase(operator) == ("Failed", "Person")
     assert operator.status["target"]["cause"] == "Created"
     assert operator.drivers == [names.driver_pod(KEY.name, 1)]
+
+
+async def test_a_paused_operator_keeps_the_phase_with_its_deadline(operator: OperatorFixture) -> None:
+    operator.driver_ends(1, FAILED)
+    await operator.look()
+    before = operator.status["phase"]
+    assert before["deadline"]
+    operator.kubernetes.annotate_job(KEY, **{ANNOTATION_PAUSE: "true"})
+    operator.kubernetes.remove(("Pod", KEY.namespace, "orders-1-driver"))
+    await operator.settle()
+    assert operator.status["phase"] == before
