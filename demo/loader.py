@@ -14,7 +14,7 @@ from localcluster.errors import SetupError
 
 _SLICE = 20
 """Records between two reads of the clock."""
-_RESERVE_SECONDS = 60.0
+RESERVE_SECONDS = 60.0
 """The rate falls so that the remaining records last this long: data comes in until :meth:`hurry` is called."""
 
 
@@ -23,14 +23,19 @@ class PacedLoader(Background):
 
     :param total: number of records.
     :param rate: most records a second, until :meth:`hurry`.
+    :param reserve: seconds that the remaining records last; 0 for a rate that does not fall.
     """
 
-    def __init__(self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, total: int, rate: float) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, records: Iterable[SourceRecord], *, total: int, rate: float,
+        reserve: float = RESERVE_SECONDS,
+    ) -> None:  # fmt: skip
         super().__init__("loader", end_seconds=30)
         self._topic = topic
         self._records = records
         self._total = total
         self._rate = rate
+        self._reserve = reserve
         self._hurry = threading.Event()
         self._sent = 0
         self._failures: list[str] = []
@@ -81,14 +86,17 @@ class PacedLoader(Background):
                     if self._ending.is_set():
                         return
                     self._hurry.wait(max(0.0, due - time.monotonic()))
-                    rate = min(self._rate, max(1, self._total - self._sent) / _RESERVE_SECONDS)
-                    due = max(due, time.monotonic() - 1.0) + _SLICE / rate
+                    due = max(due, time.monotonic() - 1.0) + _SLICE / self._present_rate()
                 self._produce(record)
                 self._sent += 1
             if self._producer.flush(60) > 0:
                 self._failures.append("the broker did not acknowledge the last records within 60 s")
         except Exception as error:  # raised by finish, in the thread that can handle it
             self._failures.append(str(error))
+
+    def _present_rate(self) -> float:
+        left = max(1, self._total - self._sent)
+        return min(self._rate, left / self._reserve) if self._reserve else self._rate
 
     def _produce(self, record: SourceRecord) -> None:
         while True:

@@ -117,7 +117,9 @@ class ClusterJob:
         :param rate: records a second.
         """
         records = numbered(range(self._numbered, self._numbered + count))
-        with PacedLoader(self.environment.bootstrap, topic or self.source, records, total=count, rate=rate) as loader:
+        with PacedLoader(
+            self.environment.bootstrap, topic or self.source, records, total=count, rate=rate, reserve=0
+        ) as loader:
             time.sleep(count / rate)  # the end removes the limit
             loader.finish(PATIENCE)
         self._numbered += count
