@@ -174,6 +174,8 @@ class PlanRunner:
         except ObjectExists:
             await self._tell_apart(claim, "labels", names.LABEL_JOB, names.LABEL_ROLE)
             raise
+        for earlier in action.withdrawn:
+            await self.delete_record(earlier, job)
         try:
             await self._create_secret(job, action.attempt, record)
             generation = action.generation if action.awaits_activation else None
@@ -186,10 +188,12 @@ class PlanRunner:
             await self._tell_apart(pod, "annotations", ANNOTATION_CLAIM)
             raise
         except (ObjectRefused, SecretExists):
-            # The number was not used; the deletion of its ConfigMap frees it.
-            await self._cluster.delete(
-                "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
-            )
+            # The number was not used; the deletion of its ConfigMap frees it. Where it replaced other claims it is the
+            # proof that theirs are taken.
+            if not action.withdrawn:
+                await self._cluster.delete(
+                    "ConfigMap", job.namespace, record["metadata"]["name"], uid=record["metadata"]["uid"]
+                )
             raise
 
     async def _copy_modules(self, action: StartAttempt, job: JobIdentity) -> Modules | None:

@@ -34,7 +34,6 @@ from kafkasparkjob_operator.decisions.plan import (
     Plan,
     ReleaseResource,
     StartAttempt,
-    WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.identity import ANNOTATION_REVISION, JobKey
@@ -60,7 +59,7 @@ _AT_ONCE = frozenset({"since", "moreWantedSince"})
 """Fields of ``status.autoscaler`` that are written at once: a decision, and the begin of a need."""
 RETRY_SECONDS = 10.0
 """The pause after a failed request for a running attempt."""
-HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (WithdrawClaim, StartAttempt))
+HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (StartAttempt,))
 """What helps a running attempt. A failure leaves out the rest of its group."""
 
 

@@ -39,6 +39,8 @@ class StartAttempt:
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules; empty without any, or where they are to be read.
     :param snapshot: that the attempt begins at; empty for none.
+    :param withdrawn: claims of attempts without a driver. They are withdrawn behind the claim of this attempt, so that
+        a number above theirs is taken whatever is lost, and before its driver is created.
     """
 
     attempt: int
@@ -50,6 +52,7 @@ class StartAttempt:
     referenced: References = field(default_factory=References)
     code: str = ""
     snapshot: str = ""
+    withdrawn: tuple[WithdrawClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

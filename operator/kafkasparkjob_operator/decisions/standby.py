@@ -251,9 +251,9 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         referenced=live.references(job.identity), code=digest_of_start(draft, observation, live, job.spec, None),
-        snapshot=snapshot_of_start(live, desired),
+        snapshot=snapshot_of_start(live, desired), withdrawn=claims,
     )  # fmt: skip
-    return Step(actions=(*claims, start), look_again_after=PREPARE_SECONDS, preparing=True, deadline=ends)
+    return Step(actions=(start,), look_again_after=PREPARE_SECONDS, preparing=True, deadline=ends)
 
 
 def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, *, prepared: int) -> float:

@@ -250,7 +250,7 @@ def submit(
         actions.append(CreateState())
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
     claims = unused_claims(observation, live)
-    actions.extend(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in claims)
+    withdrawn = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in claims)
     if standby is None:
         actions.append(
             StartAttempt(
@@ -262,9 +262,11 @@ def submit(
                 referenced=live.references(job.identity),
                 code=code,
                 snapshot="" if settles else snapshot_of_start(live, desired),
+                withdrawn=withdrawn,
             )
         )
     else:
+        actions.extend(withdrawn)
         actions.append(Activate(name=standby.name, uid=standby.uid))
     # The newest record stays: it proves that its number is taken, even where the creation of the pod fails.
     # The record of a standby driver that is being deleted proves that the pod is the operator's.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from kafkasparkjob_operator.identity import FINALIZER, JobKey
-from kafkasparkjob_operator.kubernetes.port import ObjectConflict
+from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict
 from sparkapp.model.report import DriverState
 from tests.support.fakes.kubernetes import FakeKubernetes
 from tests.support.kubernetes.operator_fixture import DRAINED, FATAL, FINISHED, KEY, ROTATED, OperatorFixture
@@ -216,3 +217,28 @@ async def test_a_claim_without_a_driver_has_left_nothing(monkeypatch: pytest.Mon
     operator_fixture.kubernetes.edit_job(KEY, suspend=True)
     await operator_fixture.settle()
     assert operator_fixture.status["message"].startswith("nothing runs: spec.suspend is true; resume the job")
+
+
+@pytest.mark.parametrize("write", range(7))
+async def test_no_number_is_given_twice_whatever_answers_are_lost(write: int) -> None:
+    """An attempt that no status has, and whose pod is gone unseen, is known by its claim: another replaces it first."""
+    operator = OperatorFixture()
+    await operator.settle()
+    operator.kubernetes.remove(("Pod", "team", "orders-1-driver"))
+    await operator.look()
+    operator.wait(400)
+    await lose_the_answer(operator, write)
+    if "orders-2-driver" in operator.drivers:
+        operator.kubernetes.remove(("Pod", "team", "orders-2-driver"))
+        await lose_the_answer(operator, 0)
+        await operator.settle()
+    numbers = operator.kubernetes.driver_attempts
+    assert numbers == sorted(set(numbers))
+
+
+async def lose_the_answer(operator: OperatorFixture, write: int) -> None:
+    operator.kubernetes.fail_write = write
+    with suppress(ClusterError):
+        await operator.look()
+    operator.kubernetes.fail_write = None
+    operator.restart_operator()
