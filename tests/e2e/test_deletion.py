@@ -19,6 +19,7 @@ from localcluster.settings import NETWORK, Settings
 from sparkapp.model import names
 from sparkapp.model.protocol import ProtocolStep
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
+from tests.support.patience import until
 
 RECORDS = 20_000
 PER_CHECKPOINT = 2_000
@@ -104,6 +105,7 @@ def test_a_cancelled_job_leaves_no_transaction_open(operator: ClusterEnvironment
         cluster_job.kubectl.delete(KIND, NAME)
         assert open_transactions(operator.bootstrap, cluster_job.prefix) == []
         assert cluster_job.topics.held_back(cluster_job.sink) == 0
-        assert cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}") == []
+        # Kubernetes collects what the resource owned.
+        until(lambda: cluster_job.kubectl.list("pods", f"{names.LABEL_JOB}={NAME}") == [])
     finally:
         cluster_job.close()
