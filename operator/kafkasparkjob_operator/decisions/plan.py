@@ -39,8 +39,8 @@ class StartAttempt:
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules; empty without any, or where they are to be read.
     :param snapshot: that the attempt begins at; empty for none.
-    :param withdrawn: claims of attempts without a driver. They are withdrawn behind the claim of this attempt, so that
-        a number above theirs is taken whatever is lost, and before its driver is created.
+    :param withdrawn: claims of attempts without a driver. They are withdrawn between the claim of this attempt and its
+        driver. So a number above theirs is taken, whatever answer is lost.
     """
 
     attempt: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from sparkapp.spark.state.state_store_files import folder_of, prepare, query_fol
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.plain_job import plain_spec
+from tests.support.jobs.rocksdb_snapshot import snapshot
 
 STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/0/right-keyToNumValues", "1/1/left-keyToNumValues")
 
@@ -31,23 +31,6 @@ def put(folder: Path, *files: str, stores: tuple[str, ...] = STORES, text: str =
                 snapshot(path)
             else:
                 path.write_text(text)
-
-
-def snapshot(path: Path, *, tables: dict[str, str] | None = None) -> None:
-    """As Spark writes it: the tables are in a folder next to it.
-
-    :param tables: contents by name.
-    """
-    tables = tables or {}
-    named = [
-        {"localFileName": "8.sst", "dfsSstFileName": name, "sizeBytes": len(text)} for name, text in tables.items()
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": named, "numKeys": 1}))
-    for name, text in tables.items():
-        (path.parent / "SSTs").mkdir(exist_ok=True)
-        (path.parent / "SSTs" / name).write_text(text)
 
 
 def names(folder: Path, store: str = STORES[0]) -> list[str]:

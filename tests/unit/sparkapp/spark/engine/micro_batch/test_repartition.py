@@ -19,6 +19,7 @@ from sparkapp.model.job.spec import FOLLOW_PARALLELISM, Job
 from sparkapp.spark.engine.micro_batch.repartition import Repartition, repartition, repartition_due
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from tests.support.jobs.plain_job import plain_spec
+from tests.support.jobs.rocksdb_snapshot import snapshot
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 KEY = {"type": "struct", "fields": [{"name": "k", "type": "string", "nullable": True, "metadata": {}}]}
@@ -48,8 +49,7 @@ def document(state: EngineState, *, has_state: bool = True) -> CheckpointDocumen
 def put(folder: Path, operator: int, *partitions: int, key: object = KEY, version: int = VERSION) -> None:
     for partition in partitions:
         store = folder / "state" / str(operator) / str(partition)
-        store.mkdir(parents=True, exist_ok=True)
-        (store / f"{version}.zip").write_text("x")
+        snapshot(store / f"{version}.zip")
     (folder / "state" / str(operator) / "_metadata").mkdir(exist_ok=True)
     schema = folder / "state" / str(operator) / "0" / "_metadata" / "schema"
     schema.parent.mkdir(exist_ok=True)
