@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparkapp.model import names
 from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
 
 _PATH = "/apis/admissionregistration.k8s.io/v1/{}"
@@ -19,14 +18,12 @@ _PLURALS = {
 _OPERATOR = "system:serviceaccount:kafkaspark-system:kafkaspark-operator"
 _POLICY = "kafkaspark-system-kafkaspark-operator-operator"
 """How names of the operator's own policies begin."""
-_PROBE = "policy-probe"
-_ACCOUNT = f"system:serviceaccount:default:{_PROBE}-driver"
 
 
 def await_in_force(api: ApiClient) -> None:
-    """Returns when each policy and binding that exists by now is in force.
+    """Returns when each change of policies and bindings that was made by now is in force, deletions included.
 
-    The API server compiles all that it knows together, and learns of them in their order. So they are in force when
+    The API server compiles all that it knows together, and learns of changes in their order. So they are in force when
     a policy and a binding that are younger than all of them are.
     """
     name = f"probe-{uuid.uuid4().hex[:8]}"
@@ -75,8 +72,7 @@ class AdmissionPolicies:
         """Installs them; returns when the API server refuses what they forbid."""
         for manifest in self._manifests:
             self._api.apply(_path(manifest), manifest)
-        self._make_probe()
-        await_that("the policies are in force", self._refuses)
+        await_in_force(self._api)
 
     def confine_operator(self, name: str, account: str) -> None:
         """Installs the policy of an operator, for an operator of the tests."""
@@ -91,7 +87,7 @@ class AdmissionPolicies:
         for manifest in self._manifests:
             if manifest["kind"].endswith("Binding"):
                 self._api.call("DELETE", _path(manifest))
-        await_that("the policies are off", lambda: not self._refuses())
+        await_in_force(self._api)
         try:
             yield
         finally:
@@ -105,31 +101,3 @@ class AdmissionPolicies:
             for each in found
             for warning in each["status"].get("typeChecking", {}).get("expressionWarnings", [])
         ]
-
-    def _make_probe(self) -> None:
-        """A service account with a driver's rights, and no driver."""
-        meta = {"name": _PROBE, "namespace": "default"}
-        group = "rbac.authorization.k8s.io"
-        drives = {
-            "apiGroups": [names.GROUP],
-            "resources": [names.PLURAL],
-            "resourceNames": [_PROBE],
-            "verbs": ["drive"],
-        }
-        creates = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
-        role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": [drives, creates]}
-        subject = {"kind": "User", "apiGroup": group, "name": _ACCOUNT}
-        reference = {"apiGroup": group, "kind": "Role", "name": _PROBE}
-        binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": meta, "roleRef": reference}
-        base = f"/apis/{group}/v1/namespaces/default"
-        self._api.apply(f"{base}/roles/{_PROBE}", role)
-        self._api.apply(f"{base}/rolebindings/{_PROBE}", {**binding, "subjects": [subject]})
-
-    def _refuses(self) -> bool:
-        container = {"name": "c", "image": "x"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": _PROBE}, "spec": {"containers": [container]}}
-        try:
-            self._api.call("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod, user=_ACCOUNT)
-        except ApiError as error:
-            return "denied request" in error.message
-        return False
