@@ -99,7 +99,7 @@ def _state_refusal(state: StateView, name: str) -> NotPinned:
     if state.error is not None:
         return NotPinned(reason=SnapshotReason.STATE_UNREADABLE, message=state.error.message, final=True)
     if state.document is not None and state.document.engine_has_state:
-        message = "the transform keeps state on a volume, and a checkpoint has the offsets alone"
+        message = "the transform keeps state on a volume, and a snapshot has the offsets alone"
         return NotPinned(reason=SnapshotReason.STATE_NOT_COVERED, message=message, final=True)
     message = f"KafkaSparkJob {name} has not completed a checkpoint yet"
     return NotPinned(reason=SnapshotReason.NO_CHECKPOINT, message=message)
