@@ -15,7 +15,7 @@ from sparkapp.cli.log_ranges import client_properties, log_problems
 from sparkapp.cli.table import Output, refuse, render
 from sparkapp.cli.target import add_cluster_options, find_namespace
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, as_retained
 from sparkapp.model.errors import CommandRefused, ConfigurationError, KafkaSparkJobError, RestoreRefused
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.partition import TopicPartition
@@ -114,8 +114,7 @@ def _list(options: argparse.Namespace, checkpoints: JobCheckpoints) -> int:
 
 def _current(found: FoundJob) -> RetainedCheckpoint | KafkaSparkJobError:
     try:
-        current = found.current()
-        return retained(current, engine=current.engine if current.engine_has_state else "")
+        return as_retained(found.current())
     except KafkaSparkJobError as error:
         return error
 

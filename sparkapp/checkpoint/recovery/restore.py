@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained, retained_key
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, as_retained, checkpoint_of_key, retained_key
 from sparkapp.model.checkpoint.retained_codec import decode_retained, decode_snapshot
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointNotRetained, CheckpointUnusable, RestoreRefused
@@ -172,8 +172,7 @@ def _retained(
     except CheckpointNotRetained:
         if checkpoint_id != document.checkpoint_id:
             raise
-        current = recorded or document
-        return retained(current, engine=current.engine if current.engine_has_state else "")
+        return as_retained(recorded or document)
 
 
 def _at(document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: str) -> CheckpointDocument:

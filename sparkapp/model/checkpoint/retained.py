@@ -76,6 +76,14 @@ def retained(document: CheckpointDocument, *, engine: str = "") -> RetainedCheck
     )
 
 
+def as_retained(document: CheckpointDocument) -> RetainedCheckpoint:
+    """The current checkpoint as a retained checkpoint; its query state is where the document says.
+
+    Called by a restore to the current checkpoint, and by the command line.
+    """
+    return retained(document, engine=document.engine if document.engine_has_state else "")
+
+
 def retained_key(checkpoint_id: int) -> str:
     """Name of the checkpoint in the ConfigMap or folder."""
     return f"checkpoint-{checkpoint_id}.json"
