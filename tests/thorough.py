@@ -26,6 +26,7 @@ THOROUGH = (
     f"{_ENGINE}large_records",
     f"{_ENGINE}local_pace",
     f"{_ENGINE}metrics",
+    f"{_ENGINE}power_loss",
     f"{_ENGINE}python_workers",
     f"{_ENGINE}record_errors",
     f"{_ENGINE}record_sizes",

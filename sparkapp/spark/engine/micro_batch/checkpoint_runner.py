@@ -26,6 +26,7 @@ from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_waterm
 from sparkapp.spark.frames.record_policy import observed_tallies
 from sparkapp.spark.reporting.liveness import StreamLiveness, step_seconds
 from sparkapp.spark.state import query_log
+from sparkapp.spark.state.durable_files import DurableFiles
 from sparkapp.spark.tasks.client_totals import merge
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class CheckpointRunner:
         self._write_stage = write_stage
         self._liveness = liveness
         self._keeps_state: bool | None = None
+        self._state_files = DurableFiles(log.folder)
         self._counts: Counter[str] = Counter()
         self._shown: set[str] = set()
         """Topics of which a record that does not parse is among the counts."""
@@ -106,6 +108,7 @@ class CheckpointRunner:
         results = self._write_stage.write(frame, orders, checkpoint_id)
         if is_stateful:
             self.late_rows += late_rows(self._spark, self._query_name)
+            self._state_files.force()
         skipped = self._note_records()
         stops = self._stops(splits)
         splits = cut_at(splits, stops)

@@ -24,6 +24,7 @@ from sparkapp.model.job.spark_settings import ROCKSDB
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.state import query_log, state_store_files
+from sparkapp.spark.state.durable_files import DurableFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def repartition(
 
     :param folder: of the attempt's query, which this changes.
     :returns: the engine's part of the next checkpoint.
-    :raises KafkaSparkJobError: it failed. The next attempt begins with the document's state.
+    :raises KafkaSparkJobError: it failed, or the volume did. The next attempt begins with the document's state.
     """
     engine = query_log.restored_engine(document)
     batch = document.checkpoint_id - engine.base
@@ -103,6 +104,7 @@ def repartition(
     if missing or made.state_partitions != change.after:
         msg = f"the new version {batch + 1} of query state is not whole: {listed(missing, _SHOWN, separator='; ')}"
         raise QueryStateMissing(msg)
+    DurableFiles(folder).force()
     return made
 
 
