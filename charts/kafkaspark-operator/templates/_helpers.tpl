@@ -21,6 +21,12 @@ app.kubernetes.io/name: {{ include "kafkaspark.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Pods of the operator. None stays none: an administrator stops the operator so. */}}
+{{- define "kafkaspark.replicas" -}}
+{{- $replicas := int .Values.replicas }}
+{{- if and .Values.ha (eq $replicas 1) }}2{{ else }}{{ $replicas }}{{ end }}
+{{- end }}
+
 {{/* Name of cluster-wide objects, which releases of the same name in two namespaces must not share. */}}
 {{- define "kafkaspark.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "kafkaspark.fullname" .) }}

@@ -144,6 +144,24 @@ def test_a_single_operator_keeps_no_node_from_being_drained(chart: Render) -> No
     assert len(of_kind(chart("podDisruptionBudget.enabled=true", "replicas=2"), "PodDisruptionBudget")) == 1
 
 
+def test_ha_is_two_pods_on_different_nodes_and_a_budget(chart: Render) -> None:
+    made = chart("ha=true")
+    (deployment,) = of_kind(made, "Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    (spread,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["labelSelector"] == deployment["spec"]["selector"]
+    (budget,) = of_kind(made, "PodDisruptionBudget")
+    assert budget["spec"] == {"minAvailable": 1, "selector": deployment["spec"]["selector"]}
+    assert of_kind(chart("ha=true", "replicas=3"), "Deployment")[0]["spec"]["replicas"] == 3
+    assert of_kind(chart("ha=true", "replicas=0"), "Deployment")[0]["spec"]["replicas"] == 0
+    own = "topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone"
+    (deployment,) = of_kind(chart("ha=true", own), "Deployment")
+    assert deployment["spec"]["template"]["spec"]["topologySpreadConstraints"] == [
+        {"topologyKey": "topology.kubernetes.io/zone"}
+    ]
+
+
 def test_the_operators_pod_is_admitted_as_restricted(chart: Render, api: ApiClient, namespace: str) -> None:
     template = of_kind(chart(), "Deployment")[0]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": template["spec"]}
@@ -337,6 +355,7 @@ def test_a_pod_monitor_finds_the_drivers_of_the_watched_namespaces(chart: Render
         ("job.podSecurityContext.privileged=true", "additional properties 'privileged' not allowed"),
         ("job.driver.podTemplate.kind=Pod", "additional properties 'kind' not allowed"),
         ("replicas=2,leaderElection.enabled=false", "maximum: got 2, want 1"),
+        ("ha=true,leaderElection.enabled=false", "value must be false"),
     ],
 )
 def test_the_schema_refuses(kubeconfig: Path, value: str, message: str) -> None:
