@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         for name in options.images:
             _build(Image(name), source, options.output)
     except SetupError as error:
-        print(error, file=sys.stderr)
+        print(error.report(), file=sys.stderr)
         return 2
     return 0
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         if not options.without_images:
             write_images(folder, base_image=options.base_image, archive=options.archive)
     except SetupError as error:
-        print(error, file=sys.stderr)
+        print(error.report(), file=sys.stderr)
         return 2
     for name, digest in write_checksums(folder):
         print(f"{digest}  {name}")

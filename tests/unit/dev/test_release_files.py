@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from imagerelease import release
 from localcluster.errors import SetupError
 from localcluster.images.oci import Layout, write_single_program_image
+from releasefiles import __main__ as main_module
+from releasefiles import images
 from releasefiles.archives import compressed, files_of, tar_of
 from releasefiles.images import publish
 from releasefiles.packages import platform_of
@@ -44,6 +48,27 @@ def test_an_image_is_published_with_its_bill(layout: Layout, tmp_path: Path) -> 
         archive.extractall(tmp_path / "again", filter="data")
     assert files_of(tmp_path / "again") == files_of(layout.folder)
     assert Layout(tmp_path / "again", TAG).digest == layout.digest
+
+
+def test_a_build_that_fails_leaves_its_log_and_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seen: the message had the command alone, and its log was deleted with the folder of the build."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/buildah").write_text("#!/bin/sh\necho \"E: Version '1.2' for 'tini' was not found\"\nexit 100\n")
+    (tmp_path / "bin/buildah").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setattr(release.packages, "ensure", lambda *_: None)
+    monkeypatch.setattr(release, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(images, "REPOSITORY", tmp_path)
+    for step in ("write_packages", "write_chart", "write_site"):
+        monkeypatch.setattr(main_module, step, lambda _: None)
+    assert main_module.main(["--output", str(tmp_path / "release"), "--base-image", "debian@sha256:0"]) == 2
+    said = capsys.readouterr().err
+    assert "E: Version '1.2' for 'tini' was not found" in said
+    (log,) = (tmp_path / "logs").iterdir()
+    assert str(log) in said
+    assert list((tmp_path / "artifacts").iterdir()) == []
 
 
 def test_equal_content_gives_equal_archives(tmp_path: Path) -> None:
