@@ -63,6 +63,11 @@ class Settings:
         return self.run / "processes"
 
     @property
+    def volumes(self) -> Path:
+        """Folders of the cluster's PersistentVolumes."""
+        return self.state / "volumes"
+
+    @property
     def programs(self) -> Path:
         """Folder for ``PATH`` with kubectl and helm of the cluster's own versions."""
         return self.state / "bin"

@@ -12,7 +12,7 @@ from localcluster.images.builder import IMAGES, Image, ImageBuilder
 from localcluster.images.oci import Layout
 from localcluster.kafka import cluster_broker
 from localcluster.kafka.distribution import KafkaDistribution
-from localcluster.kubernetes import control_plane, go_build, kube_proxy, kube_router, kubelet
+from localcluster.kubernetes import control_plane, go_build, kube_proxy, kube_router, kubelet, storage
 from localcluster.kubernetes.containerd import NAME as CONTAINERD
 from localcluster.kubernetes.containerd import PAUSE_IMAGE, Containerd
 from localcluster.kubernetes.kube_api import KubeApi
@@ -57,6 +57,7 @@ class LocalCluster:
         if not self.is_up():
             self._prepare()
             self._start()
+        storage.provide(self._api, self._settings.volumes)
         values = self._env_values()
         state.write_env_file(self._settings, values)
         return values

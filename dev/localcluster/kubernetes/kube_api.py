@@ -1,4 +1,4 @@
-"""Reads from the API server, without a client library."""
+"""Requests to the API server, without a client library."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
@@ -17,7 +18,7 @@ _TIMEOUT_SECONDS = 5.0
 
 
 class KubeApi:
-    """Reads from the API server as the administrator."""
+    """Requests to the API server as the administrator."""
 
     def __init__(self, url: str, pki: Path) -> None:
         """``pki``: the folder with the administrator's certificate, which may not exist yet."""
@@ -31,6 +32,22 @@ class KubeApi:
         """
         with self._open(path) as answer:
             return json.load(answer)
+
+    def create(self, path: str, body: Mapping[str, Any]) -> None:
+        """Creates an object in the collection of ``path``.
+
+        :raises OSError: no answer, or an error status.
+        """
+        with self._open(f"{path}?fieldValidation=Strict", body=body, method="POST"):
+            pass
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Merges a change into the object of ``path``; None removes a field.
+
+        :raises OSError: no answer, or an error status.
+        """
+        with self._open(path, body=change, method="PATCH"):
+            pass
 
     def is_ready(self) -> bool:
         """Whether the server reports that it is ready."""
@@ -66,10 +83,14 @@ class KubeApi:
             return False
         return True
 
-    def _open(self, path: str) -> Any:
+    def _open(self, path: str, *, body: Mapping[str, Any] | None = None, method: str = "GET") -> Any:
         context = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
         context.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
         handler = urllib.request.HTTPSHandler(context=context)
         # No proxy from the environment: the server is on this machine.
         opener = urllib.request.build_opener(handler, urllib.request.ProxyHandler({}))
-        return opener.open(f"{self._url}{path}", timeout=_TIMEOUT_SECONDS)
+        request = urllib.request.Request(  # noqa: S310 - the address is this program's
+            f"{self._url}{path}", method=method, data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"},
+        )  # fmt: skip
+        return opener.open(request, timeout=_TIMEOUT_SECONDS)
