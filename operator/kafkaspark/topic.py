@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties
 from sparkapp.cli.table import Output, refuse, render
-from sparkapp.model.errors import CommandRefused
+from sparkapp.cli.target import add_resource_options, cluster_of_job
+from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 
 if TYPE_CHECKING:
     from kafkaspark.cluster_topics import Topics
@@ -24,6 +25,7 @@ examples:
   kafkaspark topic create orders --partitions 4
   kafkaspark topic produce orders --key-separator : < orders.txt
   kafkaspark topic tail orders-upper --from-beginning --follow
+  kafkaspark topic describe orders --namespace shop --job orders --in-cluster run
 """
 
 Answer = Callable[["Topics", argparse.Namespace], None]
@@ -43,6 +45,8 @@ def add_commands(commands: Any) -> None:
     def verb(name: str, text: str, answer: Answer) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
         add_connection_options(parser)
+        job = parser.add_argument_group("job", "whose brokers and credentials the command takes")
+        add_resource_options(job, has="its brokers and credentials")
         parser.set_defaults(answer=lambda options: _run(answer, options))
         return parser
 
@@ -79,8 +83,8 @@ def add_commands(commands: Any) -> None:
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that :func:`connection_of` reads."""
     parser.add_argument(
-        "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP_VARIABLE, ""),
-        help=f"bootstrap brokers; by default the environment's {BOOTSTRAP_VARIABLE}",
+        "--bootstrap", metavar="HOST:PORT", default="",
+        help=f"bootstrap brokers; by default those of the file or job, or else the environment's {BOOTSTRAP_VARIABLE}",
     )  # fmt: skip
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
@@ -89,28 +93,31 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 
 
 def connection_of(options: argparse.Namespace) -> dict[str, str]:
-    """The librdkafka properties of a cluster.
+    """The librdkafka properties of a cluster: of ``--job``, of ``--config``, or without credentials.
 
-    :raises CommandRefused: no brokers are named, or the file cannot be used.
+    :raises CommandRefused: no brokers are named, or the file or the job cannot be used.
     """
     config = {}
+    if getattr(options, "job", None) is not None or getattr(options, "resource", None) is not None:
+        config = cluster_of_job(options)
     if options.config is not None:
-        config = read_properties(options.config, allow_insecure=options.allow_insecure)
-    if options.bootstrap:
-        config["bootstrap.servers"] = options.bootstrap
-    if not config.get("bootstrap.servers"):
+        # The user's file replaces all of the job's credentials.
+        brokers = {name: value for name, value in config.items() if name == "bootstrap.servers"}
+        config = {**brokers, **read_properties(options.config, allow_insecure=options.allow_insecure)}
+    bootstrap = options.bootstrap or config.get("bootstrap.servers") or os.environ.get(BOOTSTRAP_VARIABLE)
+    if not bootstrap:
         msg = "no brokers are named"
         raise CommandRefused(msg, remedy=f"add --bootstrap HOST:PORT, or export {BOOTSTRAP_VARIABLE}=HOST:PORT")
-    return config
+    return {**config, "bootstrap.servers": bootstrap}
 
 
 def _run(answer: Answer, options: argparse.Namespace) -> int:
     from kafkaspark.cluster_topics import Topics
 
     try:
-        answer(Topics(connection_of(options)), options)
-    except CommandRefused as refusal:
-        refuse(refusal)
+        answer(Topics({**connection_of(options), "client.id": "kafkaspark-topic"}), options)
+    except KafkaSparkJobError as refusal:
+        refuse(refusal, namespace=options.namespace, name=options.job or "")
         return 1
     except KeyboardInterrupt:
         return 0

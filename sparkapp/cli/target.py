@@ -52,17 +52,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_allow_insecure(cluster)
     job = parser.add_argument_group("job", "the job that owns the transactions, and its checkpoint")
-    add_cluster_options(job)
-    job.add_argument("--job", metavar="NAME", help="name of the KafkaSparkJob, with its cluster, prefix and checkpoint")
-    job.add_argument(
-        "--resource", type=Path, metavar="FILE", help="in a pod with the job's Secrets: the KafkaSparkJob as JSON"
-    )
+    add_resource_options(job, has="its cluster, prefix and checkpoint")
     job.add_argument("--state", type=Path, metavar="FILE", help="file with the checkpoint document")
     job.add_argument("--prefix", help="transactional id prefix; ids are PREFIX-number or PREFIX-subtask.slot")
     job.add_argument(
         "--pool-size", type=int, metavar="N",
         help=f"sink.transactions.producersPoolSize of a job without --job, by default {DEFAULT_POOL_SIZE}",
     )  # fmt: skip
+
+
+def add_resource_options(parser: Any, *, has: str) -> None:
+    """Adds the options that name a job, to a parser or to a group of options.
+
+    :param has: what the command takes from the job, for the help.
+    """
+    add_cluster_options(parser)
+    parser.add_argument("--job", metavar="NAME", help=f"name of the KafkaSparkJob, with {has}")
+    parser.add_argument(
+        "--resource", type=Path, metavar="FILE", help="in a pod with the job's Secrets: the KafkaSparkJob as JSON"
+    )
 
 
 def add_cluster_options(parser: Any) -> None:
@@ -77,6 +85,17 @@ def find_namespace(options: argparse.Namespace) -> None:
         from sparkapp.checkpoint.kubernetes.config_map import own_namespace
 
         options.namespace = own_namespace(options.context)
+
+
+def cluster_of_job(options: argparse.Namespace) -> dict[str, str]:
+    """The librdkafka properties of a job's cluster, with its credentials.
+
+    :param options: of :func:`add_resource_options`, with a job or a resource.
+    :raises CommandRefused: the resource or a Secret cannot be read.
+    """
+    find_namespace(options)
+    spec, _, _ = _resource(options)
+    return {**_cluster(spec, options), "bootstrap.servers": spec.kafka.bootstrap_servers}
 
 
 def target_of(options: argparse.Namespace) -> Target:

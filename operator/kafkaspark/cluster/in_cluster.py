@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import sys
 import time
@@ -17,10 +18,10 @@ import yaml
 from kafkaspark.cluster.options import subcommands
 from kafkaspark.cluster.pod_command import FILES, PodCommand, arguments_of
 from kafkaspark.cluster.user_cluster import UserCluster
+from kafkaspark.topic import BOOTSTRAP_VARIABLE
 from sparkapp.cli.client_file import read_text
 from sparkapp.cli.job_checkpoints import ClusterCheckpoints
 from sparkapp.cli.table import refuse
-from sparkapp.cli.target import add_cluster_options
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 from sparkapp.model.job.access.mounts import SecretFolder, secret_folders
 from sparkapp.model.job.spec_from_resource import spec_from_resource
@@ -46,8 +47,6 @@ def add_commands(commands: Any) -> None:
                 "--in-cluster", choices=("print", "run"), help="print the manifest of a Job, or run it and show its log"
             )
             where.add_argument("--image", default="", help="of the pod; by default that of --job")
-            if name == "topic":
-                add_cluster_options(where)
             answer = partial(_answer, parser, [name, verb], parser.get_default("answer"))
             parser.set_defaults(answer=answer)
 
@@ -77,16 +76,19 @@ def _pod_command(
         raise CommandRefused(msg, remedy="leave it out, and name the job by --job: its pod has the job's Secrets")
     namespace = options.namespace or cluster.namespace
     arguments = [*command, *arguments_of(parser, options, _LAPTOP_ALONE)]
-    if options.bootstrap and "--bootstrap" not in arguments:  # its default is a variable of this machine
-        arguments += ["--bootstrap", options.bootstrap]
+    bootstrap = os.environ.get(BOOTSTRAP_VARIABLE)  # of this machine
+    if bootstrap and command[0] == "topic" and options.job is None and not options.bootstrap:
+        arguments += ["--bootstrap", bootstrap]
     files: dict[str, str] = {}
     folders: tuple[SecretFolder, ...] = ()
     image: str = options.image
     pull_secrets: tuple[str, ...] = ()
-    if getattr(options, "job", None):
+    if options.job:
         options.namespace = namespace
         body = cluster.job(namespace, options.job)
-        files, folders = _files_of_job(body, options), _secrets_of(body)
+        files, folders = _resource_of(body), _secrets_of(body)
+        if command[0] == "txn":
+            files |= _document_of(options)
         arguments += ["--resource", f"{FILES}/{_RESOURCE}"]
         image = image or _image_of(body, cluster.pods(namespace, options.job))
         pull_secrets = tuple(str(each["name"]) for each in body["spec"].get("imagePullSecrets") or ())
@@ -104,17 +106,22 @@ def _pod_command(
     )  # fmt: skip
 
 
-def _files_of_job(body: Mapping[str, Any], options: argparse.Namespace) -> dict[str, str]:
-    """The resource, and its checkpoint document if there is one: the pod has no rights in the API."""
+def _resource_of(body: Mapping[str, Any]) -> dict[str, str]:
+    """The resource as a file: the pod has no rights in the API."""
     meta = {name: body["metadata"][name] for name in ("name", "namespace", "uid")}
     state = {"state": (body.get("status") or {}).get("state", "")}
-    files = {_RESOURCE: json.dumps({"metadata": meta, "spec": body["spec"], "status": state})}
+    return {_RESOURCE: json.dumps({"metadata": meta, "spec": body["spec"], "status": state})}
+
+
+def _document_of(options: argparse.Namespace) -> dict[str, str]:
+    """The checkpoint document as a file, if there is one.
+
+    :raises KafkaSparkJobError: the job has lost its document.
+    """
     found = ClusterCheckpoints(namespace=options.namespace, job=options.job, context=options.context).find()
     if found.lost is not None:
         raise found.lost
-    if found.text is not None:
-        files[_STATE] = found.text
-    return files
+    return {} if found.text is None else {_STATE: found.text}
 
 
 def _secrets_of(body: Mapping[str, Any]) -> tuple[SecretFolder, ...]:

@@ -66,16 +66,19 @@ def test_a_job_that_does_not_exist_gets_no_snapshot(namespace: str, capsys: pyte
 
 
 @pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("asked", [("txn", "list"), ("topic", "describe", "orders")], ids=["txn", "topic"])
 def test_a_command_in_the_cluster_fits_the_restricted_standard(
-    api: ApiClient, namespace: str, capsys: pytest.CaptureFixture[str]
+    api: ApiClient, namespace: str, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...]
 ) -> None:
     job = LiveJob(api, namespace)
     secrets = {"tls": {"trustedCertificates": [{"secretName": "ca", "pattern": "*.crt"}]}}
     uid = job.create(kafka={**secrets})["metadata"]["uid"]
     api.call("POST", job.config_maps_path, state_config_map(JobIdentity(namespace, job.name, uid)))
-    command = ["txn", "list", "--job", job.name, "--namespace", namespace, "--in-cluster", "print"]
+    command = [*asked, "--job", job.name, "--namespace", namespace, "--in-cluster", "print"]
     assert main(command) == 0
     files, made = yaml.safe_load_all(capsys.readouterr().out)
+    volumes = made["spec"]["template"]["spec"]["volumes"]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == ["ca"]
     api.call("POST", f"{job.config_maps_path}?fieldValidation=Strict", files)
     api.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs?fieldValidation=Strict", made)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "command"}, "spec": made["spec"]["template"]["spec"]}

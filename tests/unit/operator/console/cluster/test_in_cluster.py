@@ -101,6 +101,39 @@ def test_the_pod_has_the_jobs_resource_document_image_and_secrets(capsys: pytest
 
 
 @pytest.mark.usefixtures("cluster")
+def test_a_command_about_topics_has_the_credentials_of_a_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKASPARK_BOOTSTRAP", "127.0.0.1:9092")
+    assert main(["topic", "tail", "orders", "--count", "3", "--job", "orders", "--in-cluster", "print"]) == 0
+    files, job = printed(capsys)
+    assert list(files["data"]) == ["resource.json"], "topics need no checkpoint"
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][2:] == [
+        "kafkaspark", "topic", "tail", "orders", "--count", "3",
+        "--resource", "/etc/kafkaspark/command/resource.json",
+    ]  # fmt: skip
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    assert {mounted[name]: secret["secretName"] for name, secret in volumes.items()} == {
+        "/etc/kafkaspark/credentials/ca-0": "ca", "/etc/kafkaspark/credentials/user": "orders",
+    }  # fmt: skip
+    assert (container["image"], pod["imagePullSecrets"]) == ("r/sparkapp:1", [{"name": "registry"}])
+
+
+@pytest.mark.usefixtures("cluster")
+def test_brokers_of_the_environment_reach_the_pod(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKASPARK_BOOTSTRAP", "kafka:9092")
+    assert main(["topic", "list", "--image", "i", "--in-cluster", "print"]) == 0
+    (job,) = printed(capsys)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][3:] == ["topic", "list", "--bootstrap", "kafka:9092"]
+
+
+@pytest.mark.usefixtures("cluster")
 def test_a_command_without_a_job_names_brokers_and_image(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
