@@ -78,7 +78,10 @@ def _completed(commands: Mapping[str, argparse.ArgumentParser], path: tuple[str,
 
 
 def bash(completed: Sequence[Completed]) -> str:
-    """A script for bash, which zsh reads, too. Where no word fits, the shell completes file names."""
+    """A script for bash, which zsh reads, too. Where no word fits, the shell completes file names.
+
+    It has no variable ``path``, which is the search path of zsh as an array.
+    """
     known = " | ".join(f'" {" ".join(each.path)}"' for each in completed if each.path)
     cases = []
     for each in completed:
@@ -95,11 +98,11 @@ def bash(completed: Sequence[Completed]) -> str:
         )
     return f"""\
 _kafkaspark() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" path="" found="" index
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" chosen="" found="" index
   for ((index = 1; index < COMP_CWORD; index++)); do
-    case "$path ${{COMP_WORDS[index]}}" in {known}) path="$path ${{COMP_WORDS[index]}}" ;; esac
+    case "$chosen ${{COMP_WORDS[index]}}" in {known}) chosen="$chosen ${{COMP_WORDS[index]}}" ;; esac
   done
-  case "$path" in
+  case "$chosen" in
 {"".join(cases)}  esac
   COMPREPLY=($(compgen -W "$found" -- "$current"))
 }}
