@@ -68,7 +68,8 @@ def ready(value: str) -> Callable[[Status], bool]:
 
 def again(pod: dict[str, Any], name: str) -> dict[str, Any]:
     """A pod as it was created, under another name."""
-    metadata = {key: pod["metadata"][key] for key in ("namespace", "labels", "annotations", "ownerReferences")}
+    kept = ("namespace", "labels", "annotations", "ownerReferences")
+    metadata = {key: pod["metadata"][key] for key in kept if key in pod["metadata"]}
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": name}, "spec": pod["spec"]}
     made = copy.deepcopy(made)
     made["spec"].pop("nodeName")
@@ -115,8 +116,8 @@ def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
     made = make_cluster_job("outside")
     made.load(RECORDS)
     made.apply(
-        transform=code(made, HANGING), executor={"cores": 2, "resources": None},
-        source={"groupId": f"{made.namespace}.readers"},
+        transform=code(made, HANGING), parallelism=1, executor={"cores": 1, "resources": None},
+        driver={"resources": {"requests": {"cpu": "100m"}}}, source={"groupId": f"{made.namespace}.readers"},
     )  # fmt: skip
     made.job.wait_ready()
     return made
@@ -154,7 +155,7 @@ def test_a_second_job_of_a_group_is_refused(cluster_job: ClusterJob) -> None:
 
 def test_a_container_requests_the_cores_that_it_uses(cluster_job: ClusterJob) -> None:
     executor = cluster_job.job.pods(names.ROLE_EXECUTOR)[0]
-    assert executor["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "2"
+    assert executor["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1"
 
 
 def test_the_operators_token_creates_and_changes_nothing_else(cluster_job: ClusterJob) -> None:
