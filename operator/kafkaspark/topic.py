@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties
 from sparkapp.cli.table import Output, refuse, render
-from sparkapp.cli.target import add_resource_options, cluster_of_job
+from sparkapp.cli.target import BOOTSTRAP_VARIABLE, add_resource_options, cluster_of_job
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 
 if TYPE_CHECKING:
     from kafkaspark.cluster_topics import Topics
 
-BOOTSTRAP_VARIABLE = "KAFKASPARK_BOOTSTRAP"
-"""The environment's default of ``--bootstrap``; ``make cluster-up`` prints its value."""
 _EXAMPLES = """\
 examples:
   export KAFKASPARK_BOOTSTRAP=127.0.0.1:9092

@@ -19,6 +19,8 @@ from sparkapp.model.job.spec import JobSpec
 
 DEFAULT_POOL_SIZE = 5
 CLIENT_ID = "sparkapp-txn"
+BOOTSTRAP_VARIABLE = "KAFKASPARK_BOOTSTRAP"
+"""The environment's default of ``kafkaspark topic --bootstrap``; ``make cluster-up`` prints its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ import yaml
 from kafkaspark.cluster.options import subcommands
 from kafkaspark.cluster.pod_command import FILES, PodCommand, arguments_of
 from kafkaspark.cluster.user_cluster import UserCluster
-from kafkaspark.topic import BOOTSTRAP_VARIABLE
 from sparkapp.cli.client_file import read_text
 from sparkapp.cli.job_checkpoints import ClusterCheckpoints
 from sparkapp.cli.table import refuse
+from sparkapp.cli.target import BOOTSTRAP_VARIABLE
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 from sparkapp.model.job.access.mounts import SecretFolder, secret_folders
 from sparkapp.model.job.spec_from_resource import spec_from_resource

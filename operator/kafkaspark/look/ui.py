@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,8 +11,9 @@ from typing import Any
 
 from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.console import HEADERS, Console, Tail
-from kafkaspark.topic import BOOTSTRAP_VARIABLE, add_connection_options, connection_of
+from kafkaspark.topic import add_connection_options, connection_of
 from sparkapp.cli.table import refuse
+from sparkapp.cli.target import BOOTSTRAP_VARIABLE
 from sparkapp.model.errors import CommandRefused
 
 _LOOPBACK = "127.0.0.1"
@@ -72,7 +74,7 @@ def _answer(options: argparse.Namespace) -> int:
 
 
 def _tail(options: argparse.Namespace) -> Tail | None:
-    if not options.bootstrap and options.config is None:
+    if not options.bootstrap and options.config is None and not os.environ.get(BOOTSTRAP_VARIABLE):
         return None
     config = connection_of(options)
 
