@@ -6,6 +6,8 @@ meaning of error responses, and secrets that change while a job runs.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import http.client
 import ssl
 import tempfile
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
+    _Question = Callable[[SchemaRegistryClient, str | None], "RegisteredSchema"]
+    """Asks for a schema in the form of the second argument; None for its text."""
+
+COMPILES = (
+    "register the schema as its compiled descriptor in base64, or use a registry that supports format=serialized for"
+    " Protobuf"
+)
+"""The remedy of a schema that a registry does not compile."""
 _PAUSE = 0.5
 _SESSION_SECONDS = 10.0
 """A session uses a client no longer, because its secrets may be replaced."""
@@ -111,21 +121,25 @@ class SchemaRegistry:
         :raises CredentialsUnusable: the credentials or certificates are not mounted.
         """
         return self._ask(
-            lambda client: _schema_of(client.get_schema(schema_id, fmt=_form(compiled)), schema_id),
+            lambda client, form: _schema_of(client.get_schema(schema_id, fmt=form), schema_id),
             f"schema {schema_id}",
+            compiled=compiled,
         )
 
     def latest(self, subject: str, *, compiled: bool = False) -> RegisteredSchema:
         """The newest version of a subject; errors as in :meth:`by_id`."""
         return self._ask(
-            lambda client: _version_of(client.get_latest_version(subject, fmt=_form(compiled))), f"subject {subject!r}"
+            lambda client, form: _version_of(client.get_latest_version(subject, fmt=form)),
+            f"subject {subject!r}",
+            compiled=compiled,
         )
 
     def version(self, reference: Reference, *, compiled: bool = False) -> RegisteredSchema:
         """The schema of a reference; errors as in :meth:`by_id`."""
         return self._ask(
-            lambda client: _version_of(client.get_version(reference.subject, reference.version, fmt=_form(compiled))),
+            lambda client, form: _version_of(client.get_version(reference.subject, reference.version, fmt=form)),
             f"subject {reference.subject!r}, version {reference.version}",
+            compiled=compiled,
         )
 
     def registered(self, subject: str, text: str, kind: str, *, register: bool) -> RegisteredSchema:
@@ -136,7 +150,7 @@ class SchemaRegistry:
         :raises SchemaMismatch: with ``register``: the subject's compatibility refuses the schema.
         """
 
-        def question(client: SchemaRegistryClient) -> RegisteredSchema:
+        def question(client: SchemaRegistryClient, _form: str | None) -> RegisteredSchema:
             from confluent_kafka.schema_registry import Schema
 
             ask = client.register_schema_full_response if register else client.lookup_schema
@@ -144,7 +158,7 @@ class SchemaRegistry:
 
         return self._ask(question, f"schema of {kind} under subject {subject!r} with the given text")
 
-    def _ask(self, question: Callable[[SchemaRegistryClient], RegisteredSchema], what: str) -> RegisteredSchema:
+    def _ask(self, question: _Question, what: str, *, compiled: bool = False) -> RegisteredSchema:
         from confluent_kafka.schema_registry import SchemaRegistryError
         from httpx2 import HTTPError, InvalidURL, TransportError
 
@@ -152,7 +166,7 @@ class SchemaRegistry:
         with self._opened() as client:
             while True:
                 try:
-                    return question(client)
+                    return _compiled(question, client) if compiled else question(client, None)
                 except SchemaRegistryError as error:
                     status = error.http_status_code
                     passing = status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS
@@ -245,7 +259,8 @@ class SchemaRegistry:
         if status == http.client.CONFLICT:
             return SchemaMismatch(f"the schema registry {self._url} refuses the {what}: {said}")
         if status == http.client.UNPROCESSABLE_ENTITY:
-            return SchemaUnusable(f"the schema registry {self._url} did not return {what} in this form: {said}")
+            msg = f"the schema registry {self._url} did not return {what} in this form: {said}"
+            return SchemaUnusable(msg, remedy=COMPILES)
         if status in _DENIED:
             msg = f"the schema registry {self._url} denies {what}: HTTP {status} {said}"
             return self._error(SchemaRegistryAccessDenied, msg)
@@ -268,8 +283,25 @@ class SchemaRegistry:
             raise self._error(SchemaRegistryUntrusted, msg) from error
 
 
-def _form(compiled: bool) -> str | None:
-    return "serialized" if compiled else None
+def _compiled(question: _Question, client: SchemaRegistryClient) -> RegisteredSchema:
+    """The descriptor of a Protobuf schema.
+
+    Serializers for Python and .NET register descriptors. Apicurio Registry returns these as the schema's text, and does
+    not compile them. Any other text the registry has to compile.
+    """
+    found = question(client, None)
+    if found.kind != PROTOBUF or _is_base64(found.text):
+        return found
+    client.clear_caches()  # type: ignore[no-untyped-call]  # else it would answer with the text that it has
+    return question(client, "serialized")
+
+
+def _is_base64(text: str) -> bool:
+    """Whether a Protobuf schema is a descriptor, and not the text of a proto file, which has blanks."""
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _version_of(found: RegisteredVersion) -> RegisteredSchema:

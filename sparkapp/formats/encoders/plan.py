@@ -29,10 +29,12 @@ class Unfit(Exception):
 class Node(NamedTuple):
     """A value of the plan, as the extension reads it.
 
-    :param column: number of the array among the children of the node above.
+    :param column: number of the array among the children of the node above; -1 for the array of the node above.
     :param number: size of a fixed value, factor of an integer, scale of a decimal, or units a second of a timestamp.
-    :param null_branch: branch of a union for null, and ``value_branch`` for a value; -1 without a union.
-    :param text: a constant, a symbol, or a field's name as JSON has it.
+        In Protobuf also the bits of an unsigned number, and the number of a symbol.
+    :param null_branch: branch of a union for null, and ``value_branch`` for a value; -1 without a union. In JSON and
+        Protobuf what becomes of a null. ``value_branch`` is the oneof of a field of Protobuf.
+    :param text: a constant, a symbol, a field's name as JSON has it, or the tag of a field of Protobuf.
     :param path: of the column, for errors.
     """
 

@@ -26,6 +26,8 @@ _PROBLEMS = {
     "symbol": "has a text that is no symbol of the schema's enum",
     "size": "has not the number of bytes that the schema's fixed has",
     "range": "has a number beyond the range of the schema's type",
+    "finite": "is no finite number, and the schema takes no other",
+    "oneof": "has a value, and another field of its oneof has one, too",
     "offsets": "has offsets outside its data: the array is damaged",
 }
 Encode = Callable[[Any], Any]
@@ -137,12 +139,23 @@ def _encode_of(chosen: SinkFormat, side: str, kind: SinkEncoding, column: pa.Dat
         return _text_of(side, column, path)
     if kind is SinkEncoding.JSON:
         return _kernel("json", json_plan(column, path), b"")
+    schema, where = chosen.schema_of(side), _schema_name(chosen, side)
+    frame = b"\0" + schema.number.to_bytes(4, "big")
+    if kind is SinkEncoding.JSON_SCHEMA:
+        from sparkapp.formats.encoders.json_schema_plan import json_schema_plan
+        from sparkapp.formats.json_schemas import Schemas
+
+        return _kernel("json", json_schema_plan(Schemas(schema.text, where), column, path), frame)
+    if kind is SinkEncoding.PROTOBUF:
+        from sparkapp.formats.encoders.protobuf_plan import frame_of, protobuf_plan
+        from sparkapp.formats.protobuf_messages import message_of
+
+        message = message_of(schema.text, where)
+        return _kernel("protobuf", protobuf_plan(message, column, path), frame + frame_of(message))
     assert kind is SinkEncoding.AVRO
     from sparkapp.formats.encoders.avro_plan import avro_plan
 
-    schema = chosen.schema_of(side)
-    plan = avro_plan(json.loads(schema.text), column, path, _schema_name(chosen, side))
-    return _kernel("avro", plan, b"\0" + schema.number.to_bytes(4, "big"))
+    return _kernel("avro", avro_plan(json.loads(schema.text), column, path, where), frame)
 
 
 def _text_of(side: str, column: pa.DataType, path: str) -> Encode:
@@ -159,7 +172,7 @@ def _kernel(name: str, plan: Node, prefix: bytes) -> Encode:
     try:
         from sparkapp.dataplane.native import _kafka_arrow
     except ImportError as error:
-        msg = f"sink.format json and avro need the C extension, which does not load: {error}"
+        msg = f"sink.format {name} needs the C extension, which does not load: {error}"
         raise ExtensionMissing(msg, remedy="build it with a C compiler (make setup), or use the job's image") from error
 
     encoder = _kafka_arrow.Encoder(name, plan, prefix)

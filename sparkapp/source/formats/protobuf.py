@@ -5,17 +5,13 @@ The registry compiles schemas and returns descriptors (``format=serialized``), s
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import message_factory
-from google.protobuf.message import DecodeError
 
+from sparkapp.formats.protobuf_imports import File, file_of
+from sparkapp.formats.protobuf_messages import message_of, message_text
 from sparkapp.formats.schema_registry import SchemaRegistry
-from sparkapp.model.errors import SchemaUnusable
-from sparkapp.source.formats.protobuf_imports import File, collect, file_of, pool_of
 from sparkapp.source.formats.protobuf_types import arrow_type, converter
 from sparkapp.source.formats.registered_records import HEAD, BadRecord, Read, RegisteredDecoder
 
@@ -30,14 +26,8 @@ class ProtobufDecoder(RegisteredDecoder):
     """
 
     def __init__(self, registry: SchemaRegistry, reader: str, *, where: str) -> None:
-        try:
-            body = json.loads(reader)
-            self._name = str(body["message"])
-            files = [File.FromString(base64.b64decode(file)) for file in body["files"]]
-        except (ValueError, KeyError, TypeError, DecodeError) as error:
-            msg = f"{where} is invalid: {error}"
-            raise SchemaUnusable(msg) from error
-        descriptor = pool_of(files, where).FindMessageTypeByName(self._name)
+        descriptor = message_of(reader, where)
+        self._name = descriptor.full_name
         super().__init__(registry, arrow_type(descriptor, where))
         self._message = message_factory.GetMessageClass(descriptor)
         self._convert = converter(descriptor)
@@ -69,20 +59,9 @@ def protobuf_reader_schema(registry: SchemaRegistry, *, topic: str, side: str, g
     """
     subject = f"{topic}-{side}"
     where = f"the latest schema of subject {subject!r}"
-    files: dict[str, File] = {}
-    main = collect(registry, registry.latest(subject, compiled=True), f"{subject}.proto", files, where)
-    names = list(_names(main))
-    if not names:
-        msg = f"{where} has no message"
-        raise SchemaUnusable(msg)
-    if given and given not in names:
-        msg = f"spec.source.format.{side}Schema {given!r} is not a message of {where}"
-        raise SchemaUnusable(msg, remedy=f"set it to one of {', '.join(names)}")
-    body = {
-        "message": given or names[0],
-        "files": [base64.b64encode(file.SerializeToString()).decode() for file in files.values()],
-    }
-    return json.dumps(body, separators=(",", ":"))
+    found = registry.latest(subject, compiled=True)
+    field = f"spec.source.format.{side}Schema"
+    return message_text(registry, found, wanted=given, field=field, where=where)
 
 
 def message_indexes(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
@@ -130,13 +109,3 @@ def _varint(value: bytes, start: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), position + 1
     msg = "it ends within its message indexes"
     raise BadRecord(msg)
-
-
-def _names(file: File) -> Iterable[str]:
-    def below(prefix: str, messages: Any) -> Iterable[str]:
-        for message in messages:
-            if not message.options.map_entry:
-                yield f"{prefix}{message.name}"
-                yield from below(f"{prefix}{message.name}.", message.nested_type)
-
-    return below(f"{file.package}." if file.package else "", file.message_type)

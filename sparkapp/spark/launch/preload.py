@@ -22,6 +22,7 @@ from sparkapp.clients.security.mounted import held_security
 from sparkapp.model.encoding.json_parts import decode_part, encode_part
 from sparkapp.model.errors import CredentialsUnusable
 from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.sink_format import SinkEncoding
 from sparkapp.model.job.spec import JobSpec
 
 WORKERS = (
@@ -56,7 +57,15 @@ KAFKA_VARIABLE = "KAFKASPARK_KAFKA"
 _PANDAS = "pandas"
 _PARSERS = "sparkapp.source.formats"
 """The package with the parsers of registered formats; each module has its format's name."""
-_AVRO_ENCODER = "sparkapp.formats.encoders.avro_plan"
+_ENCODERS = {
+    kind: f"sparkapp.formats.encoders.{module}_plan"
+    for kind, module in (
+        (SinkEncoding.AVRO, "avro"),
+        (SinkEncoding.PROTOBUF, "protobuf"),
+        (SinkEncoding.JSON_SCHEMA, "json_schema"),
+    )
+}
+"""The modules of the sink's registered formats."""
 
 
 def variables_of(spec: JobSpec) -> dict[str, str]:
@@ -71,8 +80,8 @@ def _wanted_by(spec: JobSpec) -> str:
     chosen = (source.key_format, source.value_format)
     wanted = {f"{_PARSERS}.{kind}" for kind in chosen if kind.traits.registered}
     sink = spec.sink.format
-    if sink is not None and (sink.key.is_registered or sink.value.is_registered):
-        wanted.add(_AVRO_ENCODER)
+    if sink is not None:
+        wanted |= {_ENCODERS[kind] for kind in (sink.key, sink.value) if kind.is_registered}
     if spec.transform.function or spec.transform.arrow.name:
         wanted.add(_PANDAS)
     return " ".join(sorted(wanted))

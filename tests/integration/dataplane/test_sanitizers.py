@@ -18,7 +18,9 @@ TESTS = ("tests/unit/sparkapp/dataplane/test_extension.py", "tests/integration/d
          "tests/integration/dataplane/test_produce.py", "tests/integration/dataplane/test_bounded_read.py",
          "tests/integration/dataplane/test_written_partitions.py",
          "tests/unit/sparkapp/formats/encoders/test_avro_encoder.py",
-         "tests/unit/sparkapp/formats/encoders/test_json_encoder.py")  # fmt: skip
+         "tests/unit/sparkapp/formats/encoders/test_json_encoder.py",
+         "tests/unit/sparkapp/formats/encoders/test_json_schema_encoder.py",
+         "tests/unit/sparkapp/formats/encoders/test_protobuf_encoder.py")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,9 @@ class RegistryServer:
     @staticmethod
     def _is_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         kinds = {each.get("schemaType") or "AVRO" for each in (left, right)}
-        return len(kinds) == 1 and json.loads(left["schema"]) == json.loads(right["schema"])
+        if len(kinds) > 1 or kinds == {"PROTOBUF"}:
+            return len(kinds) == 1 and bool(left["schema"] == right["schema"])
+        return bool(json.loads(left["schema"]) == json.loads(right["schema"]))
 
     def _found(self, names: list[str]) -> tuple[int, dict[str, Any]]:
         match names:

@@ -16,7 +16,9 @@ class SinkEncoding(StrEnum):
     STRING = "string"
     JSON = "json"
     AVRO = "avro"
-    """In Confluent's wire format: a zero byte, the schema's id in the registry, the record."""
+    PROTOBUF = "protobuf"
+    JSON_SCHEMA = "json-schema"
+    """The last three are in Confluent's wire format: a zero byte, the schema's id, the record."""
 
     @property
     def is_registered(self) -> bool:
@@ -24,7 +26,7 @@ class SinkEncoding(StrEnum):
         return self in REGISTERED
 
 
-REGISTERED = (SinkEncoding.AVRO,)
+REGISTERED = (SinkEncoding.AVRO, SinkEncoding.PROTOBUF, SinkEncoding.JSON_SCHEMA)
 """The rules of ``sink`` in CEL name them, too."""
 
 
@@ -51,10 +53,11 @@ class WriterSchema(NamedTuple):
 
 
 _SCHEMA = (
-    "Writer schema of the {side} in JSON, with avro. Without it and {side}SchemaId it is the latest schema of the"
-    " subject."
+    "Writer schema of the {side}. It is JSON with avro and json-schema. With protobuf it is the text of a proto file,"
+    " or its descriptor in base64. Without it and {side}SchemaId it is the latest schema of the subject."
 )
-_SCHEMA_ID = "Id of the writer schema of the {side} in the registry, with avro."
+_SCHEMA_ID = "Id of the writer schema of the {side} in the registry, with avro, protobuf and json-schema."
+_MESSAGE = "Full name of the message that the {side} is, with protobuf. The default is the first of the schema."
 
 
 @part
@@ -67,7 +70,8 @@ class SinkFormat:
 
     key: SinkEncoding = at(
         "Format of the key. raw takes bytes or text unchanged. string takes text, whole numbers, decimals, dates and"
-        " booleans. json writes the column as JSON. avro writes it with a schema of the registry.",
+        " booleans. json writes the column as JSON. avro, protobuf and json-schema write"
+        " it with a schema of the registry.",
         default=SinkEncoding.RAW,
     )
     value: SinkEncoding = at(
@@ -75,8 +79,8 @@ class SinkFormat:
         default=SinkEncoding.RAW,
     )
     key_columns: tuple[str, ...] = at(
-        "Columns of the result that make the key, instead of column key. They are fields of a record with json and"
-        " avro. raw and string take exactly one.",
+        "Columns of the result that make the key, instead of column key. They are the fields of a record. raw and"
+        " string take exactly one.",
         default=(),
         form=items_of(1, 64, is_set=True),
         each=text_of(1, 256),
@@ -85,9 +89,12 @@ class SinkFormat:
     value_schema: str = at(_SCHEMA.format(side="value"), default="", form=text_of(1, 65536))
     key_schema_id: int = at(_SCHEMA_ID.format(side="key"), default=0, low=1, high=2147483647)
     value_schema_id: int = at(_SCHEMA_ID.format(side="value"), default=0, low=1, high=2147483647)
+    key_message: str = at(_MESSAGE.format(side="key"), default="", form=text_of(1, 1024))
+    value_message: str = at(_MESSAGE.format(side="value"), default="", form=text_of(1, 1024))
     subject_name_strategy: SubjectNameStrategy = at(
         "Name of a schema's subject. TopicName is TOPIC-value or TOPIC-key. RecordName is the full name of the"
-        " schema's record. TopicRecordName is the topic, a hyphen and that name.",
+        " schema's record, the title of a JSON Schema, or the message with protobuf. TopicRecordName is the topic, a"
+        " hyphen and that name.",
         default=SubjectNameStrategy.TOPIC_NAME,
     )
     auto_register: bool = at(
@@ -103,6 +110,10 @@ class SinkFormat:
         if side == "key":
             return self.key_schema, self.key_schema_id
         return self.value_schema, self.value_schema_id
+
+    def message(self, side: str) -> str:
+        """The message that the resource names for a side; empty for the first."""
+        return self.key_message if side == "key" else self.value_message
 
     def schema_of(self, side: str) -> WriterSchema:
         """The writer schema of a side, behind :meth:`with_schema`; called by the encoder."""

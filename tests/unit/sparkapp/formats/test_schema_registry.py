@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from sparkapp.formats.schema_registry import Reference, RegisteredSchema, SchemaRegistry
 from sparkapp.model.errors import SchemaMismatch, SchemaNotFound, SchemaRegistryUnreachable, SchemaUnusable
@@ -135,6 +137,23 @@ print(sorted({"confluent_kafka", "httpx2", "authlib", "cryptography"} & set(sys.
 
 
 def test_a_form_that_the_registry_does_not_give(server: RegistryServer) -> None:
-    server.register("in-value", '"int"')
-    with pytest.raises(SchemaUnusable, match="in this form"):
+    server.register("in-value", 'syntax = "proto3";', kind="PROTOBUF")
+    with pytest.raises(SchemaUnusable, match="in this form") as caught:
         SchemaRegistry(server.access).by_id(1, compiled=True)
+    assert "format=serialized" in caught.value.remedy
+
+
+def test_a_descriptor_that_is_the_schemas_text_needs_no_compiler(server: RegistryServer) -> None:
+    text = base64.b64encode(FileDescriptorProto(name="a.proto").SerializeToString()).decode()
+    number = server.register("in-value", text, kind="PROTOBUF")
+    asked = SchemaRegistry(server.access)
+    reference = Reference("a.proto", "in-value", 1)
+    with asked.session():
+        for found in (
+            asked.by_id(number, compiled=True),
+            asked.latest("in-value", compiled=True),
+            asked.version(reference, compiled=True),
+        ):
+            assert found.text == text
+    compiled = server.register_protobuf("other", FileDescriptorProto(name="b.proto"))
+    assert asked.by_id(compiled, compiled=True).text == server.schemas[compiled]["compiled"]

@@ -44,17 +44,6 @@ static bool text_append(Buffer *out, Bytes text) {
     return true;
 }
 
-static bool symbol_append(Buffer *out, const Node *node, Bytes text, Failure *failure) {
-    for (int index = 0; index < node->count; index++) {
-        const Node *symbol = &node->children[index];
-        if (symbol->text_size == text.size && memcmp(symbol->text, text.data, text.size) == 0) {
-            number_append(out, index);
-            return true;
-        }
-    }
-    return fails(failure, node, NO_SYMBOL);
-}
-
 /* Two's complement, the highest byte first: as short as possible, or of the type's size. */
 static bool decimal_append(Buffer *out, const Node *node, int64_t row, Failure *failure) {
     bool negative;
@@ -154,7 +143,12 @@ bool avro_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
             return text_append(out, bytes);
         }
         if (node->write == WRITE_SYMBOL) {
-            return symbol_append(out, node, bytes, failure);
+            const Node *symbol = node_symbol(node, bytes);
+            if (symbol == NULL) {
+                return fails(failure, node, NO_SYMBOL);
+            }
+            number_append(out, symbol - node->children);
+            return true;
         }
         if (node->write == WRITE_BYTES) {
             number_append(out, (int64_t)bytes.size);

@@ -6,7 +6,7 @@
 #include "export.h"
 #include "node.h"
 
-enum { LONGEST_PREFIX = 16 };
+enum { LONGEST_PREFIX = 256 };
 
 typedef struct {
     PyObject_HEAD
@@ -33,7 +33,10 @@ static int encoder_init(Encoder *self, PyObject *arguments, PyObject *keywords) 
     if (!PyArg_ParseTuple(arguments, "sO!y#", &format, &PyTuple_Type, &plan, &prefix, &prefix_size)) {
         return -1;
     }
-    self->write = strcmp(format, "avro") == 0 ? avro_write : strcmp(format, "json") == 0 ? json_write : NULL;
+    self->write = strcmp(format, "avro") == 0       ? avro_write
+                  : strcmp(format, "json") == 0     ? json_write
+                  : strcmp(format, "protobuf") == 0 ? protobuf_write
+                                                    : NULL;
     if (self->write == NULL || prefix_size > LONGEST_PREFIX) {
         PyErr_SetString(PyExc_ValueError, "no such format, or a prefix that is too long");
         return -1;
@@ -118,8 +121,8 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-PyDoc_STRVAR(type_doc, "Encoder(format, plan, prefix)\n\nEncodes the rows of an Arrow array by a plan as avro or json, each "
-                       "behind the prefix.");
+PyDoc_STRVAR(type_doc, "Encoder(format, plan, prefix)\n\nEncodes the rows of an Arrow array by a plan as avro, json or "
+                       "protobuf, each behind the prefix.");
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)type_doc},
     {Py_tp_new, PyType_GenericNew},

@@ -1,10 +1,14 @@
 /* JSON of a row, as Spark's to_json writes it: without the fields of records that are null. */
 #include <Python.h>
+#include <math.h>
 #include <string.h>
 
 #include "node.h"
 #include "text.h"
 #include "utf8.h"
+
+/* In null_branch: NO_BRANCH leaves a record's field out, NULL_REFUSED is an error, all else writes null. */
+enum { NULL_REFUSED = -2, FINITE = 0 };
 
 static const char hex[] = "0123456789ABCDEF";
 
@@ -91,7 +95,7 @@ static bool record_append(Buffer *out, const Node *node, int64_t row, Failure *f
     buffer_append(out, "{", 1);
     for (int index = 0; index < node->count; index++) {
         const Node *field = &node->children[index];
-        if (node_is_null(field, row)) {
+        if (field->null_branch == NO_BRANCH && node_is_null(field, row)) {
             continue;
         }
         if (!is_first) {
@@ -113,7 +117,7 @@ bool json_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
     int64_t number;
     if (node_is_null(node, row)) {
         buffer_append(out, "null", 4);
-        return true;
+        return node->null_branch != NULL_REFUSED || fails(failure, node, NULL_VALUE);
     }
     switch (node->write) {
     case WRITE_BOOLEAN:
@@ -141,6 +145,9 @@ bool json_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
         return true;
     case WRITE_FLOAT:
     case WRITE_DOUBLE:
+        if (node->number == FINITE && !isfinite(node_double(node, row))) {
+            return fails(failure, node, NOT_FINITE);
+        }
         if (!double_text(out, node_double(node, row), node->write == WRITE_FLOAT)) {
             out->exhausted = true;
         }
@@ -152,13 +159,17 @@ bool json_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
     }
     case WRITE_TEXT:
     case WRITE_BYTES:
+    case WRITE_SYMBOL:
         if (!node_bytes(node, row, &bytes)) {
             return fails(failure, node, BAD_OFFSETS);
         }
-        if (node->write == WRITE_TEXT) {
-            text_append(out, bytes);
-        } else {
+        if (node->write == WRITE_SYMBOL && node_symbol(node, bytes) == NULL) {
+            return fails(failure, node, NO_SYMBOL);
+        }
+        if (node->write == WRITE_BYTES) {
             base64_append(out, bytes);
+        } else {
+            text_append(out, bytes);
         }
         return true;
     case WRITE_LIST:

@@ -7,7 +7,7 @@
 enum { DEEPEST = 200 };
 
 const char NULL_VALUE[] = "null", NO_SYMBOL[] = "symbol", WRONG_SIZE[] = "size", OUT_OF_RANGE[] = "range",
-           BAD_OFFSETS[] = "offsets";
+           BAD_OFFSETS[] = "offsets", NOT_FINITE[] = "finite", TWO_OF_ONEOF[] = "oneof";
 
 static const char *const layouts[] = {
     [LAYOUT_NONE] = "none",       [LAYOUT_NULL] = "null",
@@ -32,7 +32,10 @@ static const char *const writes[] = {
     [WRITE_FIXED_DECIMAL] = "fixed_decimal", [WRITE_DATE] = "date",
     [WRITE_TIMESTAMP] = "timestamp", [WRITE_LOCAL_TIMESTAMP] = "local_timestamp",
     [WRITE_LIST] = "list",         [WRITE_MAP] = "map",
-    [WRITE_RECORD] = "record",
+    [WRITE_RECORD] = "record",     [WRITE_VARINT] = "varint",
+    [WRITE_ZIGZAG] = "zigzag",     [WRITE_FIXED32] = "fixed32",
+    [WRITE_FIXED64] = "fixed64",   [WRITE_MOMENT] = "moment",
+    [WRITE_WRAPPED] = "wrapped",   [WRITE_EMPTY] = "empty",
 };
 
 static int found(const char *const *names, size_t count, const char *name) {
@@ -115,6 +118,12 @@ static bool bind_children(Node *node, const struct ArrowArray *parent) {
     for (int index = 0; index < node->count; index++) {
         Node *child = &node->children[index];
         if (child->layout == LAYOUT_NONE) {
+            continue;
+        }
+        if (child->column == SAME_ARRAY) {
+            if (!node_bind(child, parent)) {
+                return false;
+            }
             continue;
         }
         if (child->column < 0 || child->column >= parent->n_children ||
@@ -240,6 +249,16 @@ bool node_bytes(const Node *node, int64_t row, Bytes *bytes) {
     const uint8_t *data = node->array->buffers[2];
     *bytes = start == end ? (Bytes){(const uint8_t *)"", 0} : (Bytes){data + start, (size_t)(end - start)};
     return true;
+}
+
+const Node *node_symbol(const Node *node, Bytes text) {
+    for (int index = 0; index < node->count; index++) {
+        const Node *symbol = &node->children[index];
+        if (symbol->text_size == text.size && memcmp(symbol->text, text.data, text.size) == 0) {
+            return symbol;
+        }
+    }
+    return NULL;
 }
 
 bool node_items(const Node *node, int64_t row, int64_t *first, int64_t *end) {

@@ -55,19 +55,28 @@ typedef enum {
     WRITE_LIST,
     WRITE_MAP,
     WRITE_RECORD,
+    WRITE_VARINT,
+    WRITE_ZIGZAG,
+    WRITE_FIXED32,
+    WRITE_FIXED64,
+    WRITE_MOMENT,
+    WRITE_WRAPPED,
+    WRITE_EMPTY,
 } Write;
 
-enum { NO_BRANCH = -1 };
+enum { NO_BRANCH = -1, SAME_ARRAY = -1 };
 
 typedef struct Node {
     Write write;
     Layout layout;
-    int column;          /* number of the array among the children of the node above */
+    int column;          /* number of the array among the children of the node above, or SAME_ARRAY */
     int64_t number;      /* bytes of a fixed value; factor of an integer in Avro (below 0: divisor); scale of a decimal
-                          * and units a second of a timestamp in JSON */
-    int64_t null_branch; /* branch of an Avro union for null, and for a value; NO_BRANCH without a union */
+                          * and units a second of a timestamp in JSON, where a 0 refuses numbers that are not finite;
+                          * in Protobuf bits of an unsigned type, units a second, number of a symbol */
+    int64_t null_branch; /* branch of an Avro union for null, and for a value; NO_BRANCH without a union. In JSON and
+                          * Protobuf: what becomes of a null. In Protobuf: the oneof of a field */
     int64_t value_branch;
-    char *text; /* a constant, a symbol, or the name of a field as JSON has it */
+    char *text; /* a constant, a symbol, the name of a field as JSON has it, or the tag of a field of Protobuf */
     size_t text_size;
     char *path; /* of the column, for errors */
     int count;
@@ -84,7 +93,7 @@ typedef struct {
     const char *path;
 } Failure;
 
-extern const char NULL_VALUE[], NO_SYMBOL[], WRONG_SIZE[], OUT_OF_RANGE[], BAD_OFFSETS[];
+extern const char NULL_VALUE[], NO_SYMBOL[], WRONG_SIZE[], OUT_OF_RANGE[], BAD_OFFSETS[], NOT_FINITE[], TWO_OF_ONEOF[];
 
 /* Reads Python's plan: (write, layout, column, number, null branch, value branch, text, path, children). False: a Python
  * error is set. A tree that was begun is freed by node_free(). */
@@ -115,6 +124,8 @@ bool node_integer(const Node *node, int64_t row, int64_t *value);
 unsigned __int128 node_decimal(const Node *node, int64_t row, bool *negative);
 /* Bytes of a variable or a fixed size; false: offsets outside the data. */
 bool node_bytes(const Node *node, int64_t row, Bytes *bytes);
+/* The child with this text among the symbols of an enum; NULL: none. */
+const Node *node_symbol(const Node *node, Bytes text);
 /* The rows of a list or map in its child; false: offsets outside the child. */
 bool node_items(const Node *node, int64_t row, int64_t *first, int64_t *end);
 /* The row of a record's fields. */
@@ -122,6 +133,6 @@ static inline int64_t node_inner(const Node *node, int64_t row) { return row + n
 
 /* Appends a row. False: it cannot be written, and `failure` says why; the buffer then has a part of it. */
 typedef bool RowWriter(Buffer *out, const Node *node, int64_t row, Failure *failure);
-RowWriter avro_write, json_write;
+RowWriter avro_write, json_write, protobuf_write;
 
 #endif

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from sparkapp.formats.encoders.record_encoder import RecordEncoder
 from sparkapp.model.errors import EncodeError, ExtensionMissing, SchemaMismatch, TransformError
@@ -56,6 +58,31 @@ def test_key_columns_are_a_record_and_stay_in_the_value() -> None:
 def test_avro_has_the_frame_of_its_schema() -> None:
     made = encoder(key=AVRO, key_fixed=('"long"', "258", ""), value=AVRO, value_fixed=(ORDER, "7", ""))
     assert rows(made, {"key": [1], "id": [3]}) == [{"key": b"\0\0\0\1\2\2", "value": b"\0\0\0\0\7\6"}]
+
+
+def test_json_of_a_schema_has_the_frame_and_its_refusals_the_subject() -> None:
+    text = '{"schema": {"properties": {"id": {"type": "integer"}}}, "references": {}}'
+    made = encoder(value=SinkEncoding.JSON_SCHEMA, value_fixed=(text, "258", "out-value"))
+    assert rows(made, {"id": [3, None]}) == [{"value": b'\0\0\0\1\2{"id":3}'}, {"value": b"\0\0\0\1\2{}"}]
+    with pytest.raises(SchemaMismatch) as caught:
+        made.check(pa.schema([("id", pa.string())]))
+    assert caught.value.message == "column id is STRING, and the schema has integer (schema 258 of subject 'out-value')"
+
+
+def test_protobuf_has_the_frame_of_its_message() -> None:
+    file = FileDescriptorProto(name="f.proto", syntax="proto3", package="shop")
+    file.message_type.add(name="Other")
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=3, label=1)
+    text = json.dumps({"message": "shop.Order", "files": [b64encode(file.SerializeToString()).decode()]})
+    protobuf = SinkEncoding.PROTOBUF
+    chosen = {"key_columns": ("id",), "key_fixed": (text, "258", ""), "value_fixed": (text, "7", "out-value")}
+    made = encoder(key=protobuf, value=protobuf, **chosen)
+    assert rows(made, {"id": [3]}) == [{"key": b"\0\0\0\1\2\2\2\x08\3", "value": b"\0\0\0\0\7\2\2\x08\3"}]
+    with pytest.raises(EncodeError, match="column id is null, and the schema takes no null"):
+        rows(made, {"id": pa.array([None], pa.int64())})
+    with pytest.raises(SchemaMismatch, match=r"and the schema has int64 \(schema 7 of subject 'out-value'\)"):
+        encoder(value=protobuf, value_fixed=(text, "7", "out-value")).check(pa.schema([("id", pa.string())]))
 
 
 def test_text_and_bytes_are_written_as_they_are() -> None:
@@ -148,7 +175,7 @@ def test_batches_of_other_columns_follow_each_other() -> None:
 def test_without_the_extension_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sparkapp.dataplane.native._kafka_arrow", None)
     monkeypatch.delattr("sparkapp.dataplane.native._kafka_arrow", raising=False)
-    with pytest.raises(ExtensionMissing, match="json and avro need the C extension") as caught:
+    with pytest.raises(ExtensionMissing, match=r"sink\.format json needs the C extension") as caught:
         encoder(value=JSON).check(pa.schema([("a", pa.int64())]))
     assert "make setup" in caught.value.remedy
     encoder(value=STRING).check(pa.schema([("value", pa.string())]))

@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from sparkapp.formats.encoders.writer_schema import with_writer_schemas
+from sparkapp.formats.protobuf_messages import message_of
 from sparkapp.model.errors import (
     SchemaMismatch,
     SchemaNotFound,
@@ -38,7 +41,7 @@ def fixed(server: RegistryServer, **chosen: Any) -> SinkFormat:
     access = replace(server.access, field=SINK_REGISTRY)
     sink = Sink(
         topic="out", transactional_id_prefix="p", schema_registry=access,
-        format=SinkFormat(value=SinkEncoding.AVRO, **chosen),
+        format=SinkFormat(**{"value": SinkEncoding.AVRO, **chosen}),
     )  # fmt: skip
     job = Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=replace(plain_spec(), sink=sink))
     fixed = decode_job(encode_job(with_writer_schemas(job)))
@@ -58,8 +61,9 @@ def test_without_a_choice_it_is_the_latest_of_the_topics_subject(server: Registr
 def test_an_id_needs_no_subject(server: RegistryServer) -> None:
     number = server.register("elsewhere", ORDER)
     assert fixed(server, value_schema_id=number).schema_of("value")[1:] == (number, "")
-    with pytest.raises(SchemaNotFound, match="has no schema 9"):
+    with pytest.raises(SchemaNotFound, match="has no schema 9") as caught:
         fixed(server, value_schema_id=9)
+    assert caught.value.remedy == "correct the schema, or set spec.sink.format.valueSchemaId to another"
 
 
 def test_types_of_references_are_part_of_the_schema(server: RegistryServer) -> None:
@@ -115,6 +119,89 @@ def test_what_stops_a_start_says_what_to_do(server: RegistryServer) -> None:
     with pytest.raises(SchemaRegistryAccessDenied) as denied:
         fixed(server)
     assert "spec.sink.schemaRegistry.authentication" in denied.value.remedy
+
+
+def test_a_json_schema_has_the_schemas_that_it_refers_to(server: RegistryServer) -> None:
+    server.register("unit", {"type": "string"}, kind="JSON")
+    server.register(
+        "money", {"$ref": "unit.json"}, kind="JSON", references=[{"name": "unit.json", "subject": "unit", "version": 1}]
+    )
+    references = [{"name": "money.json", "subject": "money", "version": 1}]
+    body = {"title": "Order", "properties": {"sum": {"$ref": "money.json"}}}
+    number = server.register("out-value", body, kind="JSON", references=references)
+    found = fixed(server, value=SinkEncoding.JSON_SCHEMA).schema_of("value")
+    assert found[1:] == (number, "out-value")
+    assert json.loads(found.text) == {
+        "schema": body, "references": {"money.json": {"$ref": "unit.json"}, "unit.json": {"type": "string"}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [(SubjectNameStrategy.RECORD_NAME, "Order"), (SubjectNameStrategy.TOPIC_RECORD_NAME, "out-Order")],
+)
+def test_the_title_of_a_json_schema_names_its_subject(
+    server: RegistryServer, strategy: SubjectNameStrategy, subject: str
+) -> None:
+    chosen = {"value": SinkEncoding.JSON_SCHEMA, "subject_name_strategy": strategy, "auto_register": True}
+    assert fixed(server, value_schema='{"title": "Order"}', **chosen).schema_of("value")[1:] == (1, subject)
+    assert server.schemas[1]["schemaType"] == "JSON"
+    with pytest.raises(SchemaUnusable, match=r"spec\.sink\.format\.valueSchema has no title") as caught:
+        fixed(server, value_schema='{"type": "object"}', **chosen)
+    assert "subjectNameStrategy: TopicName" in caught.value.remedy
+
+
+SHOP = text_format.Parse(
+    'name: "shop.proto" package: "shop" syntax: "proto3" message_type { name: "Order" nested_type { name: "Line" } }',
+    FileDescriptorProto(),
+)
+PROTOBUF = SinkEncoding.PROTOBUF
+
+
+def test_a_message_of_protobuf_has_its_compiled_files(server: RegistryServer) -> None:
+    number = server.register_protobuf("out-value", SHOP)
+    first = fixed(server, value=PROTOBUF).schema_of("value")
+    assert first[1:] == (number, "out-value")
+    assert message_of(first.text, "it").full_name == "shop.Order"
+    line = fixed(server, value=PROTOBUF, value_schema_id=number, value_message="shop.Order.Line").schema_of("value")
+    assert (message_of(line.text, "it").full_name, line.subject) == ("shop.Order.Line", "")
+    given = fixed(server, value=PROTOBUF, value_schema="// shop.proto").schema_of("value")
+    assert given == first
+    with pytest.raises(SchemaUnusable, match=r"spec\.sink\.format\.valueMessage 'Order' is not a message") as caught:
+        fixed(server, value=PROTOBUF, value_message="Order")
+    assert caught.value.remedy == "set it to one of shop.Order, shop.Order.Line"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [(SubjectNameStrategy.RECORD_NAME, "shop.Order"), (SubjectNameStrategy.TOPIC_RECORD_NAME, "out-shop.Order")],
+)
+def test_the_message_of_protobuf_names_its_subject(
+    server: RegistryServer, strategy: SubjectNameStrategy, subject: str
+) -> None:
+    chosen = {"value": PROTOBUF, "value_message": "shop.Order", "subject_name_strategy": strategy}
+    with pytest.raises(SchemaNotFound, match=f"no subject '{subject}'"):
+        fixed(server, **chosen)
+    number = server.register_protobuf(subject, SHOP)
+    assert fixed(server, **chosen).schema_of("value")[1:] == (number, subject)
+
+
+def test_a_registry_that_compiles_nothing_is_refused_with_what_to_do(server: RegistryServer) -> None:
+    server.register("out-value", 'syntax = "proto3";', kind="PROTOBUF")
+    with pytest.raises(SchemaUnusable, match="did not return subject 'out-value' in this form") as caught:
+        fixed(server, value=PROTOBUF)
+    assert "format=serialized" in caught.value.remedy
+
+
+def test_what_is_no_json_schema_is_refused(server: RegistryServer) -> None:
+    server.register("out-value", ORDER)
+    with pytest.raises(SchemaUnusable, match="schema 1 of subject 'out-value' is of type AVRO, not JSON") as caught:
+        fixed(server, value=SinkEncoding.JSON_SCHEMA)
+    assert "spec.sink.format.value" in caught.value.remedy
+    server.register("out-value", "7", kind="JSON")
+    with pytest.raises(SchemaUnusable, match="neither an object nor a boolean") as caught:
+        fixed(server, value=SinkEncoding.JSON_SCHEMA)
+    assert "spec.sink.format.valueSchemaId" in caught.value.remedy
 
 
 def test_a_job_without_a_registry_asks_nobody() -> None:

@@ -92,7 +92,7 @@ def test_what_is_not_a_record_is_an_error_and_its_neighbours_are_not(server: Reg
     expected = [
         "begin with a zero byte", "begin with a zero byte", "ends within its message indexes",
         "ends within its message indexes", "the message is shop.Other, not shop.Order as the columns", "no message [7]",
-        "DecodeError", "DecodeError", "has no schema 99", "in this form", "message indexes",
+        "DecodeError", "DecodeError", "has no schema 99", "is of type AVRO", "message indexes",
     ]  # fmt: skip
     for text, wanted in zip(errors[1:-1], expected, strict=True):
         assert text is not None

@@ -73,6 +73,8 @@ def test_workers_import_the_parsers_of_the_jobs_formats(key: Format, value: Form
         (SinkEncoding.RAW, SinkEncoding.AVRO, "sparkapp.formats.encoders.avro_plan"),
         (SinkEncoding.AVRO, SinkEncoding.JSON, "sparkapp.formats.encoders.avro_plan"),
         (SinkEncoding.STRING, SinkEncoding.JSON, None),
+        (SinkEncoding.STRING, SinkEncoding.PROTOBUF, "sparkapp.formats.encoders.protobuf_plan"),
+        (SinkEncoding.STRING, SinkEncoding.JSON_SCHEMA, "sparkapp.formats.encoders.json_schema_plan"),
     ],
 )
 def test_workers_import_what_the_sinks_schemas_need(

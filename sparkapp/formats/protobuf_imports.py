@@ -12,7 +12,7 @@ from typing import TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
-from sparkapp.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
+from sparkapp.formats.schema_registry import COMPILES, PROTOBUF, RegisteredSchema, SchemaRegistry
 from sparkapp.model.errors import SchemaUnusable
 
 File: TypeAlias = descriptor_pb2.FileDescriptorProto
@@ -57,7 +57,7 @@ def file_of(registered: RegisteredSchema, where: str) -> File:
         return File.FromString(base64.b64decode(registered.text, validate=True))
     except (binascii.Error, ValueError, DecodeError) as error:
         msg = f"{where} is not a compiled descriptor"
-        raise SchemaUnusable(msg, remedy="use a registry that supports format=serialized for Protobuf") from error
+        raise SchemaUnusable(msg, remedy=COMPILES) from error
 
 
 def collect(
