@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from clusterjob import installation
 from clusterjob.kubectl import CommandFailed, Kubectl
@@ -165,28 +167,44 @@ def test_the_operators_token_creates_and_changes_nothing_else(cluster_job: Clust
     pod = again(driver, names.driver_pod(NAME, number + 1))
     create = ("create", "--filename=-", f"--as={OPERATOR}")
     assert refusal(cluster_job.kubectl, *create, body=pod) == ""
-    pod["spec"]["containers"][0]["securityContext"] |= {"privileged": True, "allowPrivilegeEscalation": True}
-    pod["spec"]["volumes"].append({"name": "node", "hostPath": {"path": "/"}})
-    assert "kafkaspark" in refusal(cluster_job.kubectl, *create, body=pod)
+    privileged = copy.deepcopy(pod)
+    security = {"privileged": True, "allowPrivilegeEscalation": True}
+    privileged["spec"]["containers"][0]["securityContext"] |= security
+    assert "forbidden" in refusal(cluster_job.kubectl, *create, body=privileged)
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "sidecar"})
+    assert "denied request" in refusal(cluster_job.kubectl, *create, body=pod)
     patch = ("patch", KIND, NAME, "--type=merge", "--patch", json.dumps({"spec": {"image": "other:1"}}))
     assert "finalizers and the status" in refusal(cluster_job.kubectl, *patch, f"--as={OPERATOR}")
 
 
+def access_of(cluster_job: ClusterJob, driver: Mapping[str, Any], folder: Path) -> str:
+    """Kubectl's option with which it has the driver's token, as the kubelet gives it to the pod."""
+    pod = driver["metadata"]
+    bound = (f"--bound-object-name={pod['name']}", f"--bound-object-uid={pod['uid']}", "--bound-object-kind=Pod")
+    token = cluster_job.kubectl.run("create", "token", driver["spec"]["serviceAccountName"], *bound)
+    access = yaml.safe_load(cluster_job.environment.kubeconfig.read_text(encoding="utf-8"))
+    for user in access["users"]:
+        user["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(access), encoding="utf-8")
+    return f"--kubeconfig={path}"
+
+
 @pytest.mark.parametrize("escape", ["grace", "gate", "toleration"])
-def test_a_driver_creates_bounded_executors_only(cluster_job: ClusterJob, escape: str) -> None:
+def test_a_driver_creates_bounded_executors_only(cluster_job: ClusterJob, escape: str, tmp_path: Path) -> None:
     driver = cluster_job.kubectl.get("pod", names.driver_pod(NAME, cluster_job.job.attempt))
     assert driver is not None
-    user = f"--as=system:serviceaccount:{cluster_job.namespace}:{driver['spec']['serviceAccountName']}"
+    create = ("create", "--filename=-", access_of(cluster_job, driver, tmp_path))
     executor = cluster_job.job.pods(names.ROLE_EXECUTOR)[0]
     pod = again(executor, f"{executor['metadata']['name']}9")
-    assert refusal(cluster_job.kubectl, "create", "--filename=-", user, body=pod) == ""
+    assert refusal(cluster_job.kubectl, *create, body=pod) == ""
     if escape == "grace":
         pod["spec"]["terminationGracePeriodSeconds"] = 300 * 24 * 3600
     elif escape == "gate":
         pod["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
     else:
         pod["spec"].setdefault("tolerations", []).append({"operator": "Exists"})
-    assert "kafkaspark" in refusal(cluster_job.kubectl, "create", "--filename=-", user, body=pod)
+    assert "denied request" in refusal(cluster_job.kubectl, *create, body=pod)
 
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----\n"
