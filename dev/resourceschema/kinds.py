@@ -133,6 +133,7 @@ _SNAPSHOT_COLUMNS = (
     Column("Checkpoint", ".status.checkpoint.id", "integer", "Number of the checkpoint that the snapshot holds."),
     Column("Ready", _READY),
     Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Trigger", ".spec.trigger", text="Manual, or the cause for which the operator has made it.", priority=1),
     Column("State", ".status.state", priority=1),
     Column("Reason", ".status.reason", priority=1),
     Column("Time", ".status.checkpoint.time", "date", "Age of the checkpoint.", priority=1),

@@ -147,7 +147,7 @@ class _Operator:
         for register in (register_jobs, register_pods, register_reports, register_access):
             register(registry, self.cache, self.queue, self.namespaces.includes)
         if await self.cluster.serves_snapshots():
-            register_snapshots(registry, self.snapshots)
+            register_snapshots(registry, self.snapshots, self.cache, self.queue)
         else:
             LOG.warning(
                 "the API server does not serve %s, so nobody makes snapshots; install the definition and restart the"

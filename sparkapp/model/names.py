@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import datetime
 
 GROUP = "streaming.kafkaspark.io"
 VERSION = "v1beta1"
@@ -132,6 +133,14 @@ def snapshot_config_map(snapshot: str, uid: str) -> str:
     :param uid: of the snapshot.
     """
     return f"{snapshot}-{incarnation(uid)}-snapshot"
+
+
+def periodic_snapshot(job: str, uid: str, due: datetime) -> str:
+    """The KafkaSparkSnapshot that the operator makes of the job for that time, the same however often it tries.
+
+    :param uid: of the job.
+    """
+    return f"{job}-{due:%Y%m%d-%H%M%S}-{incarnation(uid)}"
 
 
 def previous_attempt_config_map(job: str, attempt: int) -> str:

@@ -36,6 +36,7 @@ class JobStory(RuleBasedStateMachine):
     def _begin(self) -> None:
         self.operator_fixture = OperatorFixture()
         self.never_had_it: set[str] = set()
+        self.had_snapshot = False
         self.operator_looks(1)
 
     def teardown(self) -> None:
@@ -96,6 +97,19 @@ class JobStory(RuleBasedStateMachine):
     def choose_how_to_delete(self, policy: str | None) -> None:
         deletion = None if policy is None else {"policy": policy}
         self.operator_fixture.kubernetes.edit_job(KEY, deletion=deletion)
+
+    @rule(interval=st.sampled_from([None, 60, 300]), count=st.integers(1, 3))
+    def choose_periodic_snapshots(self, interval: int | None, count: int) -> None:
+        snapshots = None if interval is None else {"intervalSeconds": interval, "count": count, "maxAgeSeconds": 300}
+        self.operator_fixture.kubernetes.edit_job(KEY, snapshots=snapshots)
+
+    @rule(state=st.sampled_from(["Ready", "Ready", "Failed"]))
+    def snapshots_are_filled(self, state: str) -> None:
+        """By the other controller, or in vain."""
+        checkpoint = self.operator_fixture.status.get("checkpoint", {}).get("id", 0)
+        for body in self._snapshots():
+            if "status" not in body:
+                body["status"] = {"state": state, **({"checkpoint": {"id": checkpoint}} if state == "Ready" else {})}
 
     @rule(paused=st.booleans())
     def pause_the_operator(self, paused: bool) -> None:
@@ -216,6 +230,12 @@ class JobStory(RuleBasedStateMachine):
     def the_state_word_is_known(self) -> None:
         assert self.operator_fixture.status.get("state", "Pending") in set(JobState)
 
+    @invariant()
+    def the_last_snapshot_that_is_ready_stays(self) -> None:
+        ready = [body for body in self._snapshots() if body.get("status", {}).get("state") == "Ready"]
+        assert ready or not self.had_snapshot
+        self.had_snapshot = bool(ready)
+
     @rule()
     def a_look_at_an_unchanged_job_writes_nothing(self) -> None:
         for _ in range(20):
@@ -255,6 +275,10 @@ class JobStory(RuleBasedStateMachine):
             for each in self.operator_fixture.kubernetes.pods(KEY, role)
             if not each["metadata"]["name"].startswith(FORGED)
         ]
+
+    def _snapshots(self) -> list[dict[str, Any]]:
+        objects = self.operator_fixture.kubernetes.objects
+        return [body for place, body in objects.items() if place[0] == names.SNAPSHOT_KIND]
 
     def _awaiting(self) -> set[str]:
         """Attempts whose driver, alive or ended, has not had its turn."""

@@ -116,10 +116,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparkjobs/status]
   verbs: [patch]
-# Snapshots, which the operator fills: it copies a checkpoint into a ConfigMap that the snapshot owns.
+# Snapshots, which the operator fills: it copies a checkpoint into a ConfigMap that the snapshot owns. create and delete
+# for spec.snapshots of jobs.
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparksnapshots]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [streaming.kafkaspark.io]
   resources: [kafkasparksnapshots/status]
   verbs: [patch]

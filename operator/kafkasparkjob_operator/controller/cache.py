@@ -22,6 +22,7 @@ from kafkasparkjob_operator.observation.observation import (
     report_of,
 )
 from kafkasparkjob_operator.observation.pod_view import PodView
+from kafkasparkjob_operator.observation.snapshot_view import SnapshotView, snapshot_view
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.report import Report
@@ -78,6 +79,8 @@ class Cache:
         self._needs = PrefixNeeds(prefixes)
         self._access: set[JobKey] = set()
         self._standby_refused: dict[JobKey, tuple[str, int, float]] = {}
+        self._snapshots: dict[JobKey, dict[str, SnapshotView]] = {}
+        self._job_of_snapshot: dict[JobKey, JobKey] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -192,6 +195,36 @@ class Cache:
             if not pods:
                 del self._pods[key]
 
+    def put_snapshot(self, body: Mapping[str, Any]) -> JobKey | None:
+        """Stores a snapshot that the operator has made, also of a job that is gone.
+
+        :returns: the job; None for a snapshot of a person, which is not stored.
+        """
+        found = snapshot_view(body)
+        if found is None:
+            return None
+        key, view = found
+        self._snapshots.setdefault(key, {})[view.name] = view
+        self._job_of_snapshot[_key(body)] = key
+        return key
+
+    def drop_snapshot(self, snapshot: JobKey) -> JobKey | None:
+        """Removes a snapshot that is gone.
+
+        :param snapshot: its namespace and name.
+        :returns: its job; None where it is unknown.
+        """
+        key = self._job_of_snapshot.pop(snapshot, None)
+        if key is not None:
+            self._snapshots[key].pop(snapshot.name, None)
+            if not self._snapshots[key]:
+                del self._snapshots[key]
+        return key
+
+    def snapshots(self, key: JobKey) -> tuple[SnapshotView, ...]:
+        """The snapshots that the operator has made of jobs of that name."""
+        return tuple(self._snapshots.get(key, {}).values())
+
     def put_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
         self._count_change(key)
         self._keep_report(key, body)
@@ -280,6 +313,7 @@ class Cache:
             prepared=prepared_of(self._reports.get(key), job.identity),
             claims=self._attempts.get(key, {}),
             standby_refused=self.standby_refused(key, job.driver_uid),
+            snapshots=self.snapshots(key),
         )
 
 

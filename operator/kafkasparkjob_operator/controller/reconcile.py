@@ -15,10 +15,11 @@ from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.controller import refusals
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.hold import Hold
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
+from kafkasparkjob_operator.controller.requests.hold import Hold
+from kafkasparkjob_operator.controller.requests.snapshots import SnapshotRequests
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.attempts import REVISION
@@ -104,6 +105,7 @@ class Reconciler:
         self._recorder = EventRecorder(self._runner.guard, dropped=dropped, throttled=throttled, now=now)
         self._restarting = RestartingJobs(concurrent_restarts, clock=time.monotonic, wake=queue.add)
         self._hold = Hold(self._runner, self._recorder, cache)
+        self._snapshots = SnapshotRequests(self._runner, self._recorder, cache, now=now)
         self._looked_at: dict[JobKey, float] = {}
         self._written_at: dict[JobKey, float] = {}
         self._failures = refusals.Failures()
@@ -167,6 +169,7 @@ class Reconciler:
         self._failures.looked(observation, the_plan)
         prepare = self._start if the_plan.starts else self._assist
         status = await prepare(observation.job, the_plan)
+        status = await self._snapshots.carry_out(observation.job, the_plan, status)
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):
@@ -230,7 +233,10 @@ class Reconciler:
             # The watch has already queued the newer event; the next look is live.
             self._looked_at.pop(key, None)
         refused = self._cache.standby_refused(key, job.driver_uid)
-        return replace(observation, prefix_refusal=self._cache.prefix_refusal(key), standby_refused=refused)
+        return replace(
+            observation, prefix_refusal=self._cache.prefix_refusal(key), standby_refused=refused,
+            snapshots=self._cache.snapshots(key),
+        )  # fmt: skip
 
     async def _start(self, job: JobResource, the_plan: Plan) -> Mapping[str, Any]:
         """Executes what the next attempt needs, its driver last; returns the new status."""

@@ -9,6 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotTrigger
 from kafkasparkjob_operator.workload import DesiredJob
 
 
@@ -124,6 +125,32 @@ class DeleteResource:
     """Delete the resource at the version of the plan: it is Finished, and its time has passed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSnapshot:
+    """Create a KafkaSparkSnapshot of the job; one of that name that exists is the operator's own, of an earlier try.
+
+    :param owned: Kubernetes deletes it with the job.
+    """
+
+    name: str
+    trigger: SnapshotTrigger
+    owned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSnapshot:
+    """Delete a KafkaSparkSnapshot that the operator has made, identified by UID.
+
+    :param successor: a snapshot that is Ready, and without which it stays; empty where it holds nothing.
+    :param successor_uid: its UID.
+    """
+
+    name: str
+    uid: str
+    successor: str
+    successor_uid: str
+
+
 def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> tuple[DeletePod, ...]:
     """Deletions of the pods that are not being deleted yet, and of those whose containers have all ended.
 
@@ -139,7 +166,7 @@ def deletions(pods: Iterable[PodView], *, grace_seconds: int | None = None) -> t
 
 Action = (
     CreateState | WithdrawClaim | StartAttempt | Activate | AskForScale | NumberFailure | DeletePod
-    | DeleteAttemptRecord | HoldResource | ReleaseResource | DeleteResource
+    | DeleteAttemptRecord | HoldResource | ReleaseResource | DeleteResource | CreateSnapshot | DeleteSnapshot
 )  # fmt: skip
 
 

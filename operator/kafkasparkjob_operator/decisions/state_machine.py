@@ -32,8 +32,9 @@ from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import (
 )
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import autoscale, rescale_due
 from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
-from kafkasparkjob_operator.decisions.lifecycle.expiry import expiry
+from kafkasparkjob_operator.decisions.lifecycle.expiry import Expiry, expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
+from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep_snapshots
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, show_pods_going
@@ -152,6 +153,7 @@ class _Planner:
         else:
             self._down(self.driver)
         self._delete(report_foreign(self.draft, self.observation))
+        self._take(keep_snapshots(self.draft, self.observation, self.desired))
         self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
         return Plan(
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
@@ -304,7 +306,7 @@ class _Planner:
         self.preparing = step.preparing and not is_refused(self.draft)
         return self.preparing or is_refused(self.draft)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Step | Expiry | Snapshots) -> None:
         self.actions.extend(step.actions)
         self._look_again(step.look_again_after)
 
@@ -360,9 +362,7 @@ class _Planner:
         self.restarts, self.awaits_restart = decision.restarts, decision.awaits_restart
         self.actions.extend(decision.actions)
         self._look_again(decision.look_again_after)
-        end = expiry(self.draft, self.desired)
-        self.actions.extend(end.actions)
-        self._look_again(end.look_again_after)
+        self._take(expiry(self.draft, self.desired))
 
     def _standby(self) -> PodView | None:
         desired = None if self.suspend or replaced_by_nothing(self.draft) else self.desired

@@ -23,6 +23,7 @@ from kafkasparkjob_operator.identity import (
 )
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
+from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import (
     CODE_KEY,
@@ -161,6 +162,7 @@ class Observation:
     :param code: digest of the user's modules; empty where it is unknown, or there are none.
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
     :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
+    :param snapshots: that the operator has made of a job of this name, as the watch has brought them.
     :param may_restart: False while the operator lets too many other jobs restart at the same time.
     :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
     """
@@ -177,6 +179,7 @@ class Observation:
     standby_refused: int = 0
     may_restart: bool = True
     foreign: tuple[PodView, ...] = ()
+    snapshots: tuple[SnapshotView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
 
 

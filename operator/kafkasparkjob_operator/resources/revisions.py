@@ -35,7 +35,7 @@ KEPT = 3
 NO_PART = frozenset(
     {
         "autoscaler", "parallelism", "suspend", "restartNonce", "restore", "startFrom", "restartPolicy",
-        "ttlSecondsAfterFinished", "upgrade", "deletion",
+        "ttlSecondsAfterFinished", "upgrade", "deletion", "snapshots",
     }
 )  # fmt: skip
 """Fields of the spec that are no part of a revision: requests, policies, and the number of subtasks."""

@@ -307,6 +307,20 @@ class Scaling:
 
 
 @part
+class PeriodicSnapshots:
+    """``status.snapshots``."""
+
+    due_time: str | None = at("Time for which the last periodic snapshot was asked for.", default=None, form=_TIME)
+    name: str | None = at("Name of that snapshot.", default=None)
+    state: str | None = at("Its state: Pending, Ready or Failed. Refused where it could not be created.", default=None)
+    message: str | None = at("Cause of Failed and Refused.", default=None)
+    retry_time: str | None = at("Time of the next try after a refusal.", default=None, form=_TIME)
+    ready: str | None = at("Name of the newest periodic snapshot that is Ready.", default=None)
+    checkpoint: int | None = at("Number of the checkpoint that it holds.", default=None, is_long=True)
+    count: int | None = at("Number of periodic snapshots that are Ready.", default=None)
+
+
+@part
 class JobStatus:
     """``status``. The operator writes it as an object, and a person reads these descriptions."""
 
@@ -314,7 +328,7 @@ class JobStatus:
         "Generation of the resource that this status describes.", default=None, is_long=True
     )
     spec_digest: str | None = at(
-        "Digest of spec without autoscaler, deletion, parallelism, ttlSecondsAfterFinished and upgrade at"
+        "Digest of spec without autoscaler, deletion, parallelism, snapshots, ttlSecondsAfterFinished and upgrade at"
         " observedGeneration. A change of these alone starts no Failed or Finished job.",
         default=None,
     )
@@ -349,6 +363,7 @@ class JobStatus:
         form=items_of(0, 5),
     )
     stable: Stable | None = at("Last revision of the job that has become stable.", default=None)
+    snapshots: PeriodicSnapshots | None = at("Snapshots of spec.snapshots.", default=None)
     restarts: Restarts | None = at("Restarts since the job was created.", default=None)
     engine: EngineChoice | None = at("Engine of the current attempt.", default=None)
     parallelism: int | None = at("Parallelism of the current attempt, for the scale subresource.", default=None)

@@ -315,6 +315,13 @@ class JobReason(ExplainedReason):
     )
     SCALING_DOWN = "ScalingDown", "The autoscaler lowers the parallelism, for the message's cause."
     SCALING_UP = "ScalingUp", "The autoscaler raises the parallelism, for the message's cause."
+    SNAPSHOT_FAILED = (
+        "SnapshotFailed",
+        "A snapshot that the operator makes was refused, or holds no checkpoint. The message has the cause. The next is"
+        " made at its time.",
+        "Look at the snapshot: `kubectl get kss -n NAMESPACE -o wide`.",
+    )
+    SNAPSHOT_MADE = "SnapshotMade", "A periodic snapshot holds a checkpoint."
     SNAPSHOT_NOT_READY = (
         "SnapshotNotReady",
         "The snapshot that the next attempt begins at does not exist or holds no checkpoint. The operator looks again.",

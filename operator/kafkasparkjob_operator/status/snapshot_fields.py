@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kafkasparkjob_operator.status.fields import Condition
-from sparkapp.model.encoding.schema import at, items_of, part
+from sparkapp.model.encoding.schema import at, items_of, part, text_of
 from sparkapp.model.event_reason import ExplainedReason
 from sparkapp.model.job.forms import OBJECT
 
@@ -23,6 +23,14 @@ class SnapshotState(StrEnum):
     PENDING = "Pending"
     READY = "Ready"
     FAILED = "Failed"
+
+
+class SnapshotTrigger(StrEnum):
+    """``spec.trigger``: who has asked for the snapshot. The operator deletes no snapshot of a person."""
+
+    MANUAL = "Manual"
+    PERIODIC = "Periodic"
+    """The operator, for ``spec.snapshots`` of the job."""
 
 
 class SnapshotReason(ExplainedReason):
@@ -85,6 +93,12 @@ class JobReference:
     """``spec.jobRef``."""
 
     name: str = at("Name of the KafkaSparkJob, in the namespace of the snapshot.", form=OBJECT)
+    uid: str | None = at(
+        "UID of the KafkaSparkJob. A job of the name with another UID fails the snapshot. By default any job of the"
+        " name.",
+        default=None,
+        form=text_of(1, 64),
+    )
 
 
 @part
@@ -92,6 +106,11 @@ class SnapshotSpec:
     """``spec``."""
 
     job_ref: JobReference = at("Job whose last completed checkpoint the snapshot copies.")
+    trigger: SnapshotTrigger = at(
+        "Cause of the snapshot. The operator makes Periodic snapshots, for spec.snapshots of a job, and deletes them by"
+        " its count and its maxAgeSeconds. It deletes no Manual snapshot.",
+        default=SnapshotTrigger.MANUAL,
+    )
 
 
 @part

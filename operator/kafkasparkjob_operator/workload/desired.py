@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
-from kafkasparkjob_operator.workload.fields import Deletion, OperatorSpec, RestartPolicy, UpgradePolicy
+from kafkasparkjob_operator.workload.fields import Deletion, OperatorSpec, RestartPolicy, SnapshotPolicy, UpgradePolicy
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
@@ -25,6 +25,10 @@ from sparkapp.model.job.rules.object_names import check_object_name
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
+NO_SNAPSHOTS = (
+    "spec.snapshots cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode Subscribe: a snapshot"
+    " has the offsets of a checkpoint alone"
+)
 _STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
@@ -106,6 +110,7 @@ class DesiredJob:
     autoscaler: Autoscaler | None = None
     places: int = 0
     deletion: Deletion | None = None
+    snapshots: SnapshotPolicy | None = None
 
     def with_modules(self, name: str) -> DesiredJob:
         """The job with pods that mount the modules from another ConfigMap; empty for no modules.
@@ -177,7 +182,15 @@ def desired_from_resource(
         autoscaler=checked_autoscaler(own.autoscaler),
         places=executor.instances * executor.cores,
         deletion=own.deletion,
+        snapshots=_possible(own.snapshots, job),
     )
+
+
+def _possible(snapshots: SnapshotPolicy | None, job: JobSpec) -> SnapshotPolicy | None:
+    """:raises ConfigurationError: each of the snapshots would be refused."""
+    if snapshots is not None and (job.state_claim or job.source.group_membership.subscribes):
+        raise ConfigurationError(NO_SNAPSHOTS, remedy="remove spec.snapshots")
+    return snapshots
 
 
 def _checked(policy: RestartPolicy) -> RestartPolicy:

@@ -43,6 +43,13 @@ OPERATOR_RULES = (
         ("autoscaler",),
     ),
     ObjectRule(
+        "!has(self.snapshots) || (!has(self.checkpoint.stateVolume) && self.source.groupMembership.mode !="
+        " 'Subscribe')",
+        "snapshots cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode Subscribe: a snapshot"
+        " has the offsets of a checkpoint alone: remove spec.snapshots",
+        by_server=True,
+    ),
+    ObjectRule(
         "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"
         " !has(self.requests.cpu) || !isQuantity(string(self.requests.cpu)) ||"
         " quantity(string(self.requests.cpu)).compareTo(quantity(string(self.limits.cpu))) <= 0",

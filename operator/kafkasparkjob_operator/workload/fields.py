@@ -177,6 +177,39 @@ class Deletion:
     )
 
 
+class SnapshotsOnDelete(StrEnum):
+    """``spec.snapshots.onDelete``: what becomes of periodic snapshots when the job is deleted."""
+
+    RETAIN = "Retain"
+    """They stay, as those that a person makes."""
+    DELETE = "Delete"
+    """The job owns them: Kubernetes deletes them with it."""
+
+
+@part
+class SnapshotPolicy:
+    """Snapshots that the operator makes."""
+
+    interval_seconds: int = at(
+        "Time between two snapshots, in seconds. None is made while the job has no later checkpoint than the last.",
+        low=60,
+        high=31536000,
+    )
+    count: int = at("Number of periodic snapshots to keep: the newest that are Ready.", default=7, low=1, high=100)
+    max_age_seconds: int | None = at(
+        "Age at which a periodic snapshot is deleted, in seconds. The newest stays at any age. Without the field the"
+        " count alone decides.",
+        default=None,
+        low=60,
+        high=315360000,
+    )
+    on_delete: SnapshotsOnDelete = at(
+        "Periodic snapshots of a deleted job. Retain keeps them. With Delete the job owns those that are made from then"
+        " on, and they are deleted with it.",
+        default=SnapshotsOnDelete.RETAIN,
+    )
+
+
 @part
 class SecretReference:
     """An entry of ``imagePullSecrets``."""
@@ -235,6 +268,11 @@ class OperatorSpec:
         default=None,
         low=0,
         high=31536000,
+    )
+    snapshots: SnapshotPolicy | None = at(
+        "Periodic snapshots of the job, as KafkaSparkSnapshots. Not with checkpoint.stateVolume, nor with"
+        " source.groupMembership.mode Subscribe.",
+        default=None,
     )
     autoscaler: Autoscaler | None = at(
         "Parallelism that follows the load. spec.parallelism is then the parallelism of the first start. A later change"

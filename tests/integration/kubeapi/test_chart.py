@@ -135,7 +135,7 @@ def test_two_releases_of_one_name_share_nothing(kubeconfig: Path) -> None:
             (each["kind"], each["metadata"]["name"]) for each in found if each["kind"] != "CustomResourceDefinition"
         }
 
-    assert len(cluster_wide("team-a")) == 14
+    assert len(cluster_wide("team-a")) == 16
     assert not cluster_wide("team-a") & cluster_wide("team-b")
 
 
@@ -298,7 +298,8 @@ def test_the_policy_for_drivers_is_left_out_by_its_value_alone(chart: Render) ->
     policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     for kind in policies:
         found = {policy["metadata"]["name"] for policy in of_kind(chart(), kind)}
-        parties = ("attempts", "drivers", "operator", "operator-pods", "operator-jobs", "operator-expiry")
+        own = ("operator", "operator-pods", "operator-jobs", "operator-expiry", "operator-snapshots")
+        parties = ("attempts", "drivers", *own)
         assert found == {f"kafkaspark-system-kafkaspark-operator-{party}" for party in parties}
         assert of_kind(chart("allowUnconfinedDrivers=true"), kind) == []
     assert of_kind(chart(), policies[0])[0]["spec"]["failurePolicy"] == "Fail"

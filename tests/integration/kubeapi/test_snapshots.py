@@ -17,7 +17,7 @@ from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.transactions import FakeControl
-from tests.support.kubernetes.api_client import ApiClient, ApiError, await_that
+from tests.support.kubernetes.api_client import SNAPSHOTS, ApiClient, ApiError, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.live_snapshot import LiveSnapshot
 from tests.support.kubernetes.operator_process import Running
@@ -85,6 +85,41 @@ def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api
     assert recovery.restored is not None
     document = decode(str(store.read().text), job_uid=second.uid())
     assert (document.checkpoint_id, document.offsets) == (1, {FIRST: 40, SECOND: 60})
+
+
+def of_the_operator(api: ApiClient, job: LiveJob) -> dict[str, dict[str, Any]]:
+    """The snapshots that the operator has made of the job, by name."""
+    found = api.items(SNAPSHOTS.format(job.namespace))
+    return {each["metadata"]["name"]: each for each in found if each["spec"]["jobRef"].get("uid") == job.uid()}
+
+
+def test_the_operator_makes_snapshots_and_keeps_the_newest(running: Running, api: ApiClient) -> None:
+    job = LiveJob(api, running.place.namespace, "periodic")
+    job.create(snapshots={"intervalSeconds": 60, "count": 1})
+    own = LiveSnapshot(api, job.namespace, "by-hand")
+    own.create(job.name)
+    job.run(1, hold=False)
+    await_that("the first is kept", lambda: "ready" in job.status.get("snapshots", {}))
+    first = job.status["snapshots"]["ready"]
+    assert of_the_operator(api, job)[first]["spec"]["trigger"] == "Periodic"
+    own.await_state("Ready", reason="Pinned")
+    job.checkpoint(1, 11)
+    job.report(1, checkpoint_id=11)
+    await_that("the next replaces it", lambda: job.status["snapshots"].get("checkpoint") == 11, seconds=100)
+    await_that("the first is gone", lambda: first not in of_the_operator(api, job))
+    assert own.status["state"] == "Ready"
+    assert "SnapshotMade" in [reason for reason, _ in job.events]
+    assert "SnapshotFailed" not in [reason for reason, _ in job.events]
+
+
+def test_the_operators_token_deletes_and_makes_no_snapshot_of_a_person(running: Running, api: ApiClient) -> None:
+    token = ApiClient(running.place.kubeconfig)
+    snapshot = LiveSnapshot(api, running.place.namespace, "of-a-person")
+    snapshot.create("nobody")
+    with pytest.raises(ApiError, match="the operator creates and deletes its own snapshots only"):
+        token.call("DELETE", snapshot.path)
+    with pytest.raises(ApiError, match="the operator creates and deletes its own snapshots only"):
+        LiveSnapshot(token, running.place.namespace, "of-the-operator").create("nobody")
 
 
 def test_a_snapshot_and_its_config_map_cannot_be_changed(running: Running, api: ApiClient) -> None:

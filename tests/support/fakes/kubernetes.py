@@ -25,6 +25,7 @@ class FakeKubernetes:
     :ivar writes: every write that succeeded, as ``(verb, kind, name)``.
     :ivar fail_write: number of the next write that gets no answer although it was carried out; None for no failure.
     :ivar refuse_pods: message with which the creation of pods is refused; empty allows it.
+    :ivar refuse_snapshots: the same of snapshots.
     :ivar refuse_finalizers: the same of changes of a job's finalizers.
     :ivar refuse_annotations: the same of changes of a pod's annotations.
     """
@@ -34,6 +35,7 @@ class FakeKubernetes:
         self.writes: list[tuple[str, str, str]] = []
         self.fail_write: int | None = None
         self.refuse_pods = ""
+        self.refuse_snapshots = ""
         self.refuse_finalizers = ""
         self.refuse_annotations = ""
         self.refuse_deletion = ""
@@ -88,6 +90,8 @@ class FakeKubernetes:
         if place in self.objects:
             msg = f"{place} exists"
             raise ObjectExists(msg, status=409)
+        if body["kind"] == names.SNAPSHOT_KIND and self.refuse_snapshots:
+            raise ObjectRefused(self.refuse_snapshots, status=403)
         if body["kind"] == "Pod" and self.refuse_pods:
             raise ObjectRefused(self.refuse_pods, status=403)
         meta |= {
@@ -172,8 +176,8 @@ class FakeKubernetes:
             raise ObjectConflict("changed", status=409)
         current["metadata"]["finalizers"] = [*finalizers]
         current["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._collect(key)  # also where the answer is lost
         self._written("patch", place)
-        self._collect(key)
         return copy.deepcopy(current)
 
     async def delete_job_version(self, key: JobKey, *, uid: str, resource_version: str) -> None:

@@ -90,8 +90,18 @@ class OperatorFixture:
 
     async def look(self, times: int = 1) -> None:
         for _ in range(times):
+            self.watch_snapshots()
             self.reconciler.forget_looks()
             await self.reconciler.reconcile(KEY)
+
+    def watch_snapshots(self) -> None:
+        """The watch brings every snapshot, and those that are gone."""
+        found = {place: body for place, body in self.kubernetes.objects.items() if place[0] == names.SNAPSHOT_KIND}
+        for view in self.cache.snapshots(KEY):
+            if (names.SNAPSHOT_KIND, KEY.namespace, view.name) not in found:
+                self.cache.drop_snapshot(JobKey(KEY.namespace, view.name))
+        for body in found.values():
+            self.cache.put_snapshot(body)
 
     async def settle(self) -> None:
         """Looks until nothing is written any more, the kubelet doing its part in between."""

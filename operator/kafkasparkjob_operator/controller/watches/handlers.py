@@ -80,12 +80,17 @@ def register_reports(
         queue.add_paced(key, REPORT_SECONDS)
 
 
-def register_snapshots(registry: kopf.OperatorRegistry, snapshots: Snapshots) -> None:
-    """Registers the watch of all KafkaSparkSnapshots."""
+def register_snapshots(registry: kopf.OperatorRegistry, snapshots: Snapshots, cache: Cache, queue: WorkQueue) -> None:
+    """Registers the watch of all KafkaSparkSnapshots. Those of the operator concern their job, too."""
 
     @kopf.on.event(names.GROUP, names.VERSION, names.SNAPSHOT_PLURAL, registry=registry)
     async def snapshot_event(*, event: Any, **_: Any) -> None:
-        snapshots.put(event["object"], deleted=event["type"] == "DELETED")
+        body, deleted = event["object"], event["type"] == "DELETED"
+        snapshots.put(body, deleted=deleted)
+        meta = body["metadata"]
+        key = cache.drop_snapshot(JobKey(meta["namespace"], meta["name"])) if deleted else cache.put_snapshot(body)
+        if key is not None:
+            queue.add(key)
 
 
 def register_access(

@@ -118,7 +118,7 @@ class Snapshots:
             return
         name = str(body["spec"]["jobRef"]["name"])
         found = await self._job_objects(key.namespace, name)
-        job_uid = str((body.get("status") or {}).get("jobUID", ""))
+        job_uid = str((body.get("status") or {}).get("jobUID") or body["spec"]["jobRef"].get("uid") or "")
         chosen = choose(
             found, name=name, job_uid=job_uid, candidate=pending.candidate, waited=self._monotonic() - pending.seen
         )
@@ -126,7 +126,7 @@ class Snapshots:
         if isinstance(made, NotPinned):
             pending.candidate = made.candidate
             uid = "" if found.job is None else found.job.identity.uid
-            status = {**_waiting(made), **({"jobUID": uid} if uid and not job_uid else {})}
+            status = {**_waiting(made), **({"jobUID": job_uid or uid} if job_uid or uid else {})}
         else:
             status = _ready(*made)
         await self._write(body, status)

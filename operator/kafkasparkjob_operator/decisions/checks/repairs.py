@@ -20,7 +20,9 @@ from sparkapp.model import commands
 
 DIGEST = "specDigest"
 """``status``: digest of the spec without its parallelism, at ``observedGeneration``."""
-_STARTS_NOTHING = frozenset({"autoscaler", "deletion", "parallelism", "ttlSecondsAfterFinished", "upgrade"})
+_STARTS_NOTHING = frozenset(
+    {"autoscaler", "deletion", "parallelism", "snapshots", "ttlSecondsAfterFinished", "upgrade"}
+)
 """Fields of the spec whose change leaves a job at rest."""
 AT_REST = frozenset({str(JobState.FAILED), str(JobState.FINISHED)})
 SCALE = "a change of spec.parallelism alone does not start it"

@@ -399,6 +399,7 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     job.create(
         restartPolicy={"successor": "Standby", "backoff": {"initialSeconds": 0}},
         sink={"transactions": {"timeoutSeconds": 0}},
+        snapshots={"intervalSeconds": 3600, "count": 1},
     )
     job.run(1)
     job.await_driver(2)
@@ -408,13 +409,13 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     api.merge(policy, {"spec": {"ingress": [{}]}})
     await_that("the policy is repaired", lambda: api.call("GET", policy)["spec"]["ingress"] != [{}])
     job.report(1, checkpoint_id=10)
-    snapshot = f"{SNAPSHOTS.format(job.namespace)}/before"
-    spec = {"jobRef": {"name": job.name}}
+    await_that("a snapshot is made", lambda: "ready" in job.status.get("snapshots", {}))
+    spec = {"jobRef": {"name": job.name, "uid": job.uid()}, "trigger": "Periodic"}
     api.call(
         "POST", SNAPSHOTS.format(job.namespace),
         {"apiVersion": OWNER["apiVersion"], "kind": names.SNAPSHOT_KIND, "metadata": {"name": "before"}, "spec": spec},
     )  # fmt: skip
-    await_that("the snapshot is ready", lambda: api.call("GET", snapshot).get("status", {}).get("state") == "Ready")
+    await_that("the older is deleted", lambda: len(api.items(SNAPSHOTS.format(job.namespace))) == 1)
     ended = LiveJob(api, place.namespace, "ended")
     ended.create(source={"stopping": {"mode": "Latest"}}, ttlSecondsAfterFinished=0)
     ended.finish()

@@ -1,0 +1,100 @@
+"""Creates and deletes the snapshots of the operator. A failure never holds up the job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.controller.event_recorder import EventRecorder
+from kafkasparkjob_operator.controller.plan_runner import PlanRunner
+from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED, REFUSED_SECONDS, SNAPSHOTS
+from kafkasparkjob_operator.decisions.plan import CreateSnapshot, DeleteSnapshot, Plan
+from kafkasparkjob_operator.identity import API_VERSION, ROLE_SNAPSHOT, JobIdentity, JobKey
+from kafkasparkjob_operator.kubernetes.port import ClusterError, NotLeading, ObjectExists
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.reasons import JobReason
+from sparkapp.model import names
+
+LOG = logging.getLogger(__name__)
+
+
+class SnapshotRequests:
+    """Carries out what plans say about snapshots. Called by the reconciler, before it writes the status."""
+
+    def __init__(
+        self, runner: PlanRunner, recorder: EventRecorder, cache: Cache, *, now: Callable[[], datetime]
+    ) -> None:
+        """:param now: the wall clock."""
+        self._now = now
+        self._runner = runner
+        self._recorder = recorder
+        self._cache = cache
+
+    async def carry_out(self, job: JobResource, the_plan: Plan, status: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        :returns: the status to write, with a refusal and the time of the next try.
+        :raises NotLeading: another process may act already.
+        """
+        for action in the_plan.actions:
+            try:
+                if isinstance(action, CreateSnapshot):
+                    await self._create(action, job.identity)
+                elif isinstance(action, DeleteSnapshot):
+                    await self._delete(action, job.identity)
+            except NotLeading:
+                raise
+            except ClusterError as error:
+                return await self._refused(job, action, status, error)
+        return status
+
+    async def _create(self, action: CreateSnapshot, job: JobIdentity) -> None:
+        try:
+            body = await self._runner.guard().create(snapshot(action, job))
+        except ObjectExists:
+            return  # of an earlier try; the watch brings it
+        self._cache.put_snapshot(body)
+
+    async def _delete(self, action: DeleteSnapshot, job: JobIdentity) -> None:
+        """Deletes it, unless somebody has just deleted the successor without which it stays."""
+        cluster = self._runner.guard()
+        if action.successor:
+            body = await cluster.get(names.SNAPSHOT_KIND, job.namespace, action.successor)
+            if body is None or body["metadata"]["uid"] != action.successor_uid:
+                self._cache.drop_snapshot(JobKey(job.namespace, action.successor))
+                return
+        await cluster.delete(names.SNAPSHOT_KIND, job.namespace, action.name, uid=action.uid)
+        self._cache.drop_snapshot(JobKey(job.namespace, action.name))
+
+    async def _refused(
+        self, job: JobResource, action: object, status: Mapping[str, Any], error: ClusterError
+    ) -> Mapping[str, Any]:
+        text = f"a snapshot of spec.snapshots is not deleted: {error.message}"
+        section = dict(status.get(SNAPSHOTS) or {})
+        if isinstance(action, CreateSnapshot):
+            text = f"snapshot {action.name} is not created: {error.message}"
+            section["state"] = REFUSED
+        LOG.warning("%s: %s", job.identity.key, text)
+        section.update(message=text, retryTime=format_time(self._now() + timedelta(seconds=REFUSED_SECONDS)))
+        event = JobEvent(occurrence="snapshots-refused", reason=JobReason.SNAPSHOT_FAILED, message=text, warning=True)
+        await self._recorder.record(job, (event,))
+        return {**status, SNAPSHOTS: section}
+
+
+def snapshot(action: CreateSnapshot, job: JobIdentity) -> dict[str, Any]:
+    """The KafkaSparkSnapshot; its UID of the job never changes, so another job of the name fails it."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": names.SNAPSHOT_KIND,
+        "metadata": {
+            "name": action.name,
+            "namespace": job.namespace,
+            "labels": names.labels(job.name, role=ROLE_SNAPSHOT),
+            **({"ownerReferences": [job.owner_reference()]} if action.owned else {}),
+        },
+        "spec": {"jobRef": {"name": job.name, "uid": job.uid}, "trigger": str(action.trigger)},
+    }
