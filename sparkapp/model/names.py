@@ -143,6 +143,23 @@ def periodic_snapshot(job: str, uid: str, due: datetime) -> str:
     return f"{job}-{due:%Y%m%d-%H%M%S}-{incarnation(uid)}"
 
 
+def upgrade_snapshot(job: str, uid: str, *, attempt: int, generation: int, revision: str) -> str:
+    """The KafkaSparkSnapshot before an attempt is replaced by another revision.
+
+    :param uid: of the job. :param attempt: that is replaced. :param generation: of the resource.
+    :param revision: the new revision; with other modules it has the generation of before.
+    """
+    return f"{job}-upgrade-{attempt}-{incarnation(f'{uid}/{generation}/{revision}')}"
+
+
+def deletion_snapshot(job: str, uid: str) -> str:
+    """The KafkaSparkSnapshot of a deleted job.
+
+    :param uid: of the job.
+    """
+    return f"{job}-deleted-{incarnation(uid)}"
+
+
 def previous_attempt_config_map(job: str, attempt: int) -> str:
     """:func:`attempt_config_map` of an attempt that an operator before ADR 64 started; it may still run."""
     return f"{job}-{attempt}-job"

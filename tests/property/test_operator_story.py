@@ -87,10 +87,13 @@ class JobStory(RuleBasedStateMachine):
 
     @rule(
         mode=st.sampled_from(["Drain", "LastCheckpoint"]), fallback=st.sampled_from(["LastCheckpoint", "Abort"]),
-        rollback=st.sampled_from(["Auto", "Never"]),
+        rollback=st.sampled_from(["Auto", "Never"]), snapshot=st.booleans(),
     )  # fmt: skip
-    def choose_how_to_upgrade(self, mode: str, fallback: str, rollback: str) -> None:
-        upgrade = {"mode": mode, "drainFallback": fallback, "rollback": rollback, "progressDeadlineSeconds": 300}
+    def choose_how_to_upgrade(self, mode: str, fallback: str, rollback: str, snapshot: bool) -> None:
+        upgrade = {
+            "mode": mode, "drainFallback": fallback, "rollback": rollback, "progressDeadlineSeconds": 300,
+            "snapshot": snapshot,
+        }  # fmt: skip
         self.operator_fixture.kubernetes.edit_job(KEY, upgrade=upgrade)
 
     @rule(policy=st.sampled_from(["Drain", "Cancel", "Orphan", None]))

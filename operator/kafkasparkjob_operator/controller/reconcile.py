@@ -169,7 +169,11 @@ class Reconciler:
         self._failures.looked(observation, the_plan)
         prepare = self._start if the_plan.starts else self._assist
         status = await prepare(observation.job, the_plan)
-        status = await self._snapshots.carry_out(observation.job, the_plan, status)
+        try:
+            status = await self._snapshots.carry_out(observation.job, the_plan, status)
+        except ObjectRefused as error:  # the namespace ends
+            await self._hold.release(observation.job, (refusals.no_last_snapshot(error.message),))
+            return
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):

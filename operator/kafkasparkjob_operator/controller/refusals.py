@@ -144,6 +144,12 @@ def refused_hold(message: str) -> JobEvent:
     )
 
 
+def no_last_snapshot(message: str) -> JobEvent:
+    """Event for a job that is deleted without the snapshot that it asks for."""
+    text = f"the job is deleted without a snapshot (spec.deletion.snapshot): {message}"
+    return JobEvent(occurrence="last-snapshot", reason=JobReason.SNAPSHOT_FAILED, message=text, warning=True)
+
+
 def refused_scale(job: JobResource, action: AskForScale, message: str) -> JobEvent:
     """Event for a driver that cannot be asked for a rescale in place: another attempt makes the change."""
     attempt, namespace = recorded_number(job), job.identity.namespace

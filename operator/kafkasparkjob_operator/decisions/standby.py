@@ -85,7 +85,7 @@ class StandbyPods:
 class Step:
     """The next step for the standby driver while the current attempt runs.
 
-    :param preparing: a standby driver is on its way and worth the wait.
+    :param preparing: a standby driver is on its way and worth the wait; or a snapshot is, of that name.
     :param refusal: why the attempt is not replaced, as its standby driver shows.
     :param deadline: by when a standby driver is prepared, or the current attempt stops first.
     """
@@ -95,6 +95,7 @@ class Step:
     preparing: bool = False
     refusal: Cause | None = None
     deadline: datetime | None = None
+    snapshot: str = ""
 
 
 def standby_pods(observation: Observation) -> StandbyPods:
@@ -168,18 +169,16 @@ def _after_end(draft: StatusDraft, observation: Observation, found: StandbyPods,
     return Step(actions=deletions(found.pods), look_again_after=LOOK_AGAIN_SECONDS, preparing=True, deadline=again)
 
 
-def show_preparing(
-    draft: StatusDraft, observation: Observation, desired: DesiredJob, *, deadline: datetime | None
-) -> None:
-    """Writes that the attempt runs until its successor is prepared.
-
-    :param deadline: of :class:`Step`.
-    """
+def show_preparing(draft: StatusDraft, observation: Observation, desired: DesiredJob, step: Step) -> None:
+    """Writes that the attempt runs until its successor is prepared, or the snapshot before it is Ready."""
     attempt, generation = current_attempt(observation), observation.job.generation
     message = f"attempt {attempt} runs until a standby driver for generation {generation} is prepared"
+    if step.snapshot:
+        message = f"attempt {attempt} runs until snapshot {step.snapshot} is Ready (spec.upgrade.snapshot)"
     rescales = draft.parallelism and draft.parallelism != desired.spec.parallelism
     state = JobState.RESCALING if rescales else JobState.RESTARTING
-    draft.set_state(state, reason=PREPARING, message=message, phase=Phase.PREPARING, deadline=deadline)
+    reason, phase = (JobReason.SNAPSHOTTING, Phase.SNAPSHOTTING) if step.snapshot else (PREPARING, Phase.PREPARING)
+    draft.set_state(state, reason=reason, message=message, phase=phase, deadline=step.deadline)
 
 
 def stand_by(

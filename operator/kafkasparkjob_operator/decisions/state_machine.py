@@ -34,7 +34,7 @@ from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import autos
 from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import Expiry, expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
-from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep_snapshots
+from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep_snapshots, snapshot_first
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, show_pods_going
@@ -113,7 +113,7 @@ class _Planner:
         self.look_again_after: float | None = None
         self.rescaling = 0
         self.preparing = self.restarts = self.awaits_restart = False
-        self.prepared_by: datetime | None = None
+        self.step = Step()
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
@@ -143,7 +143,7 @@ class _Planner:
             note_code(self.draft, self.observation, self.driver)
             if not self.driver.deleting and self.draft.section("attempt").pop("stopReason", None):
                 self._live()  # the cache may not know yet that the pod is being deleted
-        self._decide_target()
+        decide_target(self.draft, self.observation, self.desired, self.settings)
         report = self.observation.report
         if report is not None and report.attempt == self.attempt:
             running.relay_events(self.draft, report)
@@ -160,12 +160,9 @@ class _Planner:
             look_again_after=self.look_again_after, restarts=self.restarts, awaits_restart=self.awaits_restart,
         )  # fmt: skip
 
-    def _decide_target(self) -> None:
-        decide_target(self.draft, self.observation, self.desired, self.settings)
-
     def _refuse(self, cause: Cause) -> None:
         refuse(self.draft, self.observation, cause)
-        self._decide_target()
+        decide_target(self.draft, self.observation, self.desired, self.settings)
 
     def _live(self) -> Live:
         if self.observation.live is None:
@@ -192,7 +189,7 @@ class _Planner:
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
         elif self.preparing and self.desired is not None:
-            show_preparing(self.draft, self.observation, self.desired, deadline=self.prepared_by)
+            show_preparing(self.draft, self.observation, self.desired, self.step)
         elif driver.started:
             running.show_report(
                 self.draft, driver, executors, report, job=self.job.identity.key, current=current,
@@ -230,7 +227,7 @@ class _Planner:
         if changed and not self.observation.may_restart:
             self.awaits_restart = True
             self._look_again(AWAIT_RESTART_SECONDS)
-        elif changed:
+        elif changed and not (self._snapshots_first() and self._prepares(driver, report, standby=False)):
             self.restarts = True
             self._delete(self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
@@ -268,6 +265,9 @@ class _Planner:
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.SPEC_CHANGED, message)
         return True
 
+    def _snapshots_first(self) -> bool:
+        return self.desired is not None and self.desired.upgrade.snapshot
+
     def _gives_up(self, driver: PodView) -> bool:
         """Stops an attempt whose revision does not become stable: the job goes back."""
         if not self._goes_back(driver):
@@ -284,8 +284,8 @@ class _Planner:
             upgrade.go_back(self.draft)
         return verdict.cause is not None
 
-    def _prepares(self, driver: PodView, report: Report | None) -> bool:
-        """True while the driver is not stopped for the changed resource: its standby driver starts, or fails."""
+    def _prepares(self, driver: PodView, report: Report | None, *, standby: bool = True) -> bool:
+        """True while the driver is not stopped for the change: its standby driver or its snapshot is made, or fails."""
         assert self.desired is not None
         missing = missing_code(self.draft, self.observation, self._live())
         if missing is not None:
@@ -296,9 +296,11 @@ class _Planner:
             return True  # it has the spec that worked, and comes up
         if not driver.started:
             return False
-        step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys, works=works)
+        step = Step()
+        if standby:
+            step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys, works=works)
+        self.step = step = snapshot_first(self.draft, self.observation, self.desired, step, works=works)
         self._take(step)
-        self.prepared_by = step.deadline
         if step.refusal is not None:
             self._refuse(step.refusal)
         elif not step.preparing:

@@ -24,6 +24,9 @@ LOST_SECONDS = 90.0
 """The time in which a silent driver with a ready pod may come back: it may be frozen, or cut off for a moment."""
 CONFIRM_SECONDS = 60.0
 """For the driver to confirm that it changes its parallelism. After that the job is rescaled by a new attempt."""
+SNAPSHOT_SECONDS = 120.0
+"""For the snapshot before an upgrade. A checkpoint is proven within its interval, or the newest retained is taken after
+20 s."""
 WITHDRAW_SECONDS = 600.0
 """For the added subtasks to start. After that the request is taken back: the job has the parallelism that it runs."""
 DELETION_SECONDS = 300.0
@@ -37,6 +40,8 @@ class Phase(StrEnum):
     """No attempt can be created: a quota, a name, an object of a deleted job."""
     PREPARING = "Preparing"
     """An attempt runs, and a standby driver for a change comes up."""
+    SNAPSHOTTING = "Snapshotting"
+    """An attempt runs, and the snapshot before a new revision is made."""
     STOPPING = "Stopping"
     """The driver's pod is being deleted."""
     WAITING = "Waiting"
@@ -122,6 +127,10 @@ TRANSITIONS: tuple[Transition, ...] = (
         otherwise="The current attempt stops first. A standby that fails refuses the change, and the attempt stays.",
     ),
     _row(
+        Phase.SNAPSHOTTING, Bound.DEADLINE, Actor.OPERATOR, Phase.STOPPING, seconds=SNAPSHOT_SECONDS,
+        otherwise="The change is refused, and the attempt stays. It follows if the snapshot becomes Ready after all.",
+    ),
+    _row(
         Phase.STOPPING, Bound.DEADLINE, Actor.DRIVER, Phase.WAITING, Phase.BACKING_OFF, Phase.SUSPENDED,
         otherwise="The kubelet kills the pod at the end of its grace period. The next attempt settles what is open.",
     ),
@@ -150,7 +159,8 @@ TRANSITIONS: tuple[Transition, ...] = (
         otherwise="The operator ends the attempt, which counts as a failure.",
     ),
     _row(
-        Phase.RUNNING, Bound.OUTSIDE, Actor.DRIVER, Phase.PREPARING, Phase.STOPPING, Phase.RESCALING,
+        Phase.RUNNING, Bound.OUTSIDE, Actor.DRIVER, Phase.PREPARING, Phase.SNAPSHOTTING, Phase.STOPPING,
+        Phase.RESCALING,
         otherwise="The attempt runs until the resource changes, or its driver ends.",
     ),
     _row(

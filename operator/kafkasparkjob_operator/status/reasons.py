@@ -317,15 +317,20 @@ class JobReason(ExplainedReason):
     SCALING_UP = "ScalingUp", "The autoscaler raises the parallelism, for the message's cause."
     SNAPSHOT_FAILED = (
         "SnapshotFailed",
-        "A snapshot that the operator makes was refused, or holds no checkpoint. The message has the cause. The next is"
-        " made at its time.",
+        "A snapshot that the operator makes was refused, or holds no checkpoint. The message has the cause. The next"
+        " periodic snapshot is made at its time. A change that waits for its snapshot is refused with this reason.",
         "Look at the snapshot: `kubectl get kss -n NAMESPACE -o wide`.",
     )
-    SNAPSHOT_MADE = "SnapshotMade", "A periodic snapshot holds a checkpoint."
+    SNAPSHOT_MADE = "SnapshotMade", "A snapshot that the operator makes holds a checkpoint."
     SNAPSHOT_NOT_READY = (
         "SnapshotNotReady",
         "The snapshot that the next attempt begins at does not exist or holds no checkpoint. The operator looks again.",
         "Name a snapshot that is Ready: `kubectl get kss -n NAMESPACE` lists them.",
+    )
+    SNAPSHOTTING = (
+        "Snapshotting",
+        "The snapshot of `spec.upgrade.snapshot` or `spec.deletion.snapshot` is not Ready yet. Until then the attempt"
+        " runs, or the deleted resource stays.",
     )
     SPEC_CHANGED = "SpecChanged", "The driver drains at a checkpoint, for a changed spec."
     START_FAILED = (

@@ -31,6 +31,10 @@ class SnapshotTrigger(StrEnum):
     MANUAL = "Manual"
     PERIODIC = "Periodic"
     """The operator, for ``spec.snapshots`` of the job."""
+    UPGRADE = "Upgrade"
+    """The operator, for ``spec.upgrade.snapshot``, before a new revision."""
+    DELETION = "Deletion"
+    """The operator, for ``spec.deletion.snapshot``."""
 
 
 class SnapshotReason(ExplainedReason):
@@ -107,8 +111,8 @@ class SnapshotSpec:
 
     job_ref: JobReference = at("Job whose last completed checkpoint the snapshot copies.")
     trigger: SnapshotTrigger = at(
-        "Cause of the snapshot. The operator makes Periodic snapshots, for spec.snapshots of a job, and deletes them by"
-        " its count and its maxAgeSeconds. It deletes no Manual snapshot.",
+        "Cause of the snapshot. The operator makes Periodic snapshots for spec.snapshots of a job. It makes Upgrade and"
+        " Deletion snapshots for spec.upgrade.snapshot and spec.deletion.snapshot. It deletes no Manual snapshot.",
         default=SnapshotTrigger.MANUAL,
     )
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
-from kafkasparkjob_operator.workload.fields import Deletion, OperatorSpec, RestartPolicy, SnapshotPolicy, UpgradePolicy
+from kafkasparkjob_operator.workload.fields import (
+    Deletion,
+    DeletionPolicy,
+    OperatorSpec,
+    RestartPolicy,
+    SnapshotPolicy,
+    UpgradePolicy,
+)
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
 from kafkasparkjob_operator.workload.pod_fields import MIN_HEAP_MEBIBYTES, MIN_STORAGE_MEBIBYTES, PodFields
 from kafkasparkjob_operator.workload.pod_template import NO_TEMPLATE, PodTemplate, read_pod_template
@@ -26,8 +33,8 @@ from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 NO_SNAPSHOTS = (
-    "spec.snapshots cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode Subscribe: a snapshot"
-    " has the offsets of a checkpoint alone"
+    "snapshots of the operator cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode"
+    " Subscribe: a snapshot has the offsets of a checkpoint alone"
 )
 _STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
@@ -152,6 +159,7 @@ def desired_from_resource(
     """
     job = spec_from_resource(spec, namespace=namespace, name=name)
     own = read_part(OperatorSpec, Fields(spec, "spec"))
+    _check_snapshots(own, job)
     executor = own.executor
     return DesiredJob(
         spec=job,
@@ -182,15 +190,20 @@ def desired_from_resource(
         autoscaler=checked_autoscaler(own.autoscaler),
         places=executor.instances * executor.cores,
         deletion=own.deletion,
-        snapshots=_possible(own.snapshots, job),
+        snapshots=own.snapshots,
     )
 
 
-def _possible(snapshots: SnapshotPolicy | None, job: JobSpec) -> SnapshotPolicy | None:
-    """:raises ConfigurationError: each of the snapshots would be refused."""
-    if snapshots is not None and (job.state_claim or job.source.group_membership.subscribes):
-        raise ConfigurationError(NO_SNAPSHOTS, remedy="remove spec.snapshots")
-    return snapshots
+def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
+    """:raises ConfigurationError: each snapshot of the operator would fail, or nothing would wait for it."""
+    last = own.deletion is not None and own.deletion.snapshot
+    asked = own.snapshots is not None or own.upgrade.snapshot or last
+    if asked and (job.state_claim or job.source.group_membership.subscribes):
+        remedy = "remove spec.snapshots, spec.upgrade.snapshot and spec.deletion.snapshot"
+        raise ConfigurationError(NO_SNAPSHOTS, remedy=remedy)
+    if last and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
+        msg = "spec.deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing"
+        raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")
 
 
 def _checked(policy: RestartPolicy) -> RestartPolicy:

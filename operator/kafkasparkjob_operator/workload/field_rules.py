@@ -43,11 +43,16 @@ OPERATOR_RULES = (
         ("autoscaler",),
     ),
     ObjectRule(
-        "!has(self.snapshots) || (!has(self.checkpoint.stateVolume) && self.source.groupMembership.mode !="
-        " 'Subscribe')",
+        "(!has(self.snapshots) && !self.upgrade.snapshot && (!has(self.deletion) || !self.deletion.snapshot)) ||"
+        " (!has(self.checkpoint.stateVolume) && self.source.groupMembership.mode != 'Subscribe')",
         "snapshots cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode Subscribe: a snapshot"
-        " has the offsets of a checkpoint alone: remove spec.snapshots",
+        " has the offsets of a checkpoint alone: remove spec.snapshots, upgrade.snapshot and deletion.snapshot",
         by_server=True,
+    ),
+    ObjectRule(
+        "!self.snapshot || self.policy != 'Orphan'",
+        "deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing",
+        ("deletion",),
     ),
     ObjectRule(
         "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"

@@ -138,6 +138,11 @@ class UpgradePolicy:
         " Failures of Kafka, quotas and nodes are no reason.",
         default=RollbackPolicy.NEVER,
     )
+    snapshot: bool = at(
+        "Snapshot before a new revision replaces an attempt that runs. The attempt continues until the snapshot is"
+        " Ready. A change whose snapshot fails is refused.",
+        default=False,
+    )
     stable_after_seconds: int = at(
         "Time for which a revision runs, in seconds, before it is stable. It has also completed a checkpoint, or has"
         " nothing to read.",
@@ -174,6 +179,12 @@ class Deletion:
         default=300,
         low=1,
         high=86400,
+    )
+    snapshot: bool = at(
+        "Snapshot of the last checkpoint, when the driver has stopped and no transaction is open. It outlives the job."
+        " Where it cannot be made by the deadline, the job is deleted without it. Also for a job with another"
+        " deliveryGuarantee.",
+        default=False,
     )
 
 
@@ -257,9 +268,9 @@ class OperatorSpec:
         default_factory=UpgradePolicy,
     )
     deletion: Deletion | None = at(
-        "Deletion in order, of a job with ExactlyOnce. A finalizer holds the deleted resource until no transaction of"
-        " the job is open. Without the field that holds with sink.transactions.timeoutSeconds 0 alone, by Drain and"
-        " operator.deletionSeconds of the chart. It needs watchNamespaceSelector of the chart.",
+        "Deletion in order, of a job with ExactlyOnce, or with a snapshot. A finalizer holds the deleted resource until"
+        " no transaction of the job is open. Without the field that holds with sink.transactions.timeoutSeconds 0"
+        " alone, by Drain and operator.deletionSeconds of the chart. It needs watchNamespaceSelector of the chart.",
         default=None,
     )
     ttl_seconds_after_finished: int | None = at(

@@ -11,15 +11,18 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
-from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED, REFUSED_SECONDS, SNAPSHOTS
+from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS
+from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED, REFUSED_SECONDS, RETRY_TIME, SNAPSHOTS
 from kafkasparkjob_operator.decisions.plan import CreateSnapshot, DeleteSnapshot, Plan
 from kafkasparkjob_operator.identity import API_VERSION, ROLE_SNAPSHOT, JobIdentity, JobKey
-from kafkasparkjob_operator.kubernetes.port import ClusterError, NotLeading, ObjectExists
+from kafkasparkjob_operator.kubernetes.port import ClusterError, NotLeading, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.reasons import JobReason
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotTrigger
 from sparkapp.model import names
 
+_PERIODIC = SnapshotTrigger.PERIODIC
 LOG = logging.getLogger(__name__)
 
 
@@ -39,16 +42,21 @@ class SnapshotRequests:
         """
         :returns: the status to write, with a refusal and the time of the next try.
         :raises NotLeading: another process may act already.
+        :raises ObjectRefused: the namespace of a job that is being deleted ends, and takes no snapshot.
         """
         for action in the_plan.actions:
+            if not isinstance(action, CreateSnapshot | DeleteSnapshot):
+                continue
             try:
                 if isinstance(action, CreateSnapshot):
                     await self._create(action, job.identity)
-                elif isinstance(action, DeleteSnapshot):
+                else:
                     await self._delete(action, job.identity)
             except NotLeading:
                 raise
             except ClusterError as error:
+                if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
+                    raise
                 return await self._refused(job, action, status, error)
         return status
 
@@ -71,18 +79,18 @@ class SnapshotRequests:
         self._cache.drop_snapshot(JobKey(job.namespace, action.name))
 
     async def _refused(
-        self, job: JobResource, action: object, status: Mapping[str, Any], error: ClusterError
+        self, job: JobResource, action: CreateSnapshot | DeleteSnapshot, status: Mapping[str, Any], error: ClusterError
     ) -> Mapping[str, Any]:
-        text = f"a snapshot of spec.snapshots is not deleted: {error.message}"
-        section = dict(status.get(SNAPSHOTS) or {})
-        if isinstance(action, CreateSnapshot):
-            text = f"snapshot {action.name} is not created: {error.message}"
-            section["state"] = REFUSED
+        made = isinstance(action, CreateSnapshot)
+        text = f"snapshot {action.name} is not {'created' if made else 'deleted'}: {error.message}"
         LOG.warning("%s: %s", job.identity.key, text)
-        section.update(message=text, retryTime=format_time(self._now() + timedelta(seconds=REFUSED_SECONDS)))
         event = JobEvent(occurrence="snapshots-refused", reason=JobReason.SNAPSHOT_FAILED, message=text, warning=True)
         await self._recorder.record(job, (event,))
-        return {**status, SNAPSHOTS: section}
+        if SNAPSHOTS not in status or (isinstance(action, CreateSnapshot) and action.trigger is not _PERIODIC):
+            return status
+        retry = format_time(self._now() + timedelta(seconds=REFUSED_SECONDS))
+        refused = {"message": text, RETRY_TIME: retry, **({"state": REFUSED} if made else {})}
+        return {**status, SNAPSHOTS: {**status[SNAPSHOTS], **refused}}
 
 
 def snapshot(action: CreateSnapshot, job: JobIdentity) -> dict[str, Any]:

@@ -25,11 +25,13 @@ from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
 from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
+from kafkasparkjob_operator.decisions.lifecycle.snapshots import last_snapshot
 from kafkasparkjob_operator.decisions.lifecycle.target import target_deleted
 from kafkasparkjob_operator.decisions.plan import (
     NEEDS_LIVE,
     NOTHING,
     Action,
+    CreateSnapshot,
     DeletePod,
     HoldResource,
     Plan,
@@ -48,6 +50,7 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
+from kafkasparkjob_operator.status.snapshot_fields import SnapshotState, SnapshotTrigger
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import DeletionPolicy, DesiredJob, JobSettings, deletion_of
 from sparkapp.model import names
@@ -57,6 +60,8 @@ from sparkapp.model.report import DriverState, Report
 RETRY_SECONDS = 5.0
 """Pause between a failed attempt to settle and the next attempt."""
 LOOK_AGAIN_SECONDS = 10.0
+SNAPSHOT_LOOK_SECONDS = 5.0
+"""The watch usually brings the last snapshot sooner."""
 CANCEL_SECONDS = 5
 """Grace period of the pods of a job that is cancelled."""
 EXPIRED_SECONDS = 60.0
@@ -87,7 +92,8 @@ def hold_change(
     sink, attempt, deletion = desired.spec.sink, draft.section("attempt"), desired.deletion
     if deletion is not None and deletion.policy is DeletionPolicy.ORPHAN:
         return (ReleaseResource(),) if job.held else ()
-    if sink.delivery_guarantee.transactional and (deletion is not None or not sink.transactions_expire):
+    snapshot = deletion is not None and deletion.snapshot
+    if snapshot or (sink.delivery_guarantee.transactional and (deletion is not None or not sink.transactions_expire)):
         return () if job.held else (HoldResource(),)
     recovered = (
         report is not None
@@ -147,6 +153,7 @@ class _Deletion:
         self.live = live
         asked = deletion_of(observation.job.spec)
         self.policy = DeletionPolicy.DRAIN if asked is None else asked.policy
+        self.snapshot = asked is not None and asked.snapshot
         self.limit = limit if asked is None else min(limit, float(asked.deadline_seconds))
         self.settings = settings
         self.draft = StatusDraft(observation.job, now)
@@ -167,7 +174,7 @@ class _Deletion:
             return self._release()
         running = self.driver if self.driver is not None and not self.driver.finished else None
         if running is None and (self._ended_in_order() or self._has_nothing_open()):
-            return self._release()
+            return self._snapshot() or self._release()
         waits_not = self._waits_not(running)
         if waits_not is not None:
             return self._release(waits_not)
@@ -179,6 +186,31 @@ class _Deletion:
             return self._release(f"they were not settled within {self.limit:.0f} s{self._trouble()}")
         seconds = min(left, LOOK_AGAIN_SECONDS)
         return self._settle(seconds) if running is None else self._run(running, seconds)
+
+    def _snapshot(self) -> Plan | None:
+        """Waits for the snapshot of ``spec.deletion.snapshot``; None where there is none to wait for.
+
+        No transaction is open any more, so it holds the last checkpoint. The deadline limits it as all else.
+        """
+        if not self.snapshot or self.policy is DeletionPolicy.ORPHAN or not self.draft.section("checkpoint").get("id"):
+            return None
+        identity = self.job.identity
+        name, found = names.deletion_snapshot(identity.name, identity.uid), last_snapshot(self.observation)
+        if found is not None and found.state == SnapshotState.READY:
+            message = f"snapshot {name} holds checkpoint {found.checkpoint} of the deleted job"
+            self.draft.event("last-snapshot", JobReason.SNAPSHOT_MADE, message)
+            return None
+        left = self._seconds_left()
+        failed = found is not None and found.state == SnapshotState.FAILED
+        if failed or (left is not None and left <= 0):
+            why = found.message if found is not None and found.message else "it is not Ready by the deadline"
+            message = f"the job is deleted without snapshot {name} (spec.deletion.snapshot): {why}"
+            self.draft.event("last-snapshot", JobReason.SNAPSHOT_FAILED, message, warning=True)
+            return None
+        if found is None and left is not None:  # the time is limited before anything is tried
+            self.actions.append(CreateSnapshot(name=name, trigger=SnapshotTrigger.DELETION, owned=False))
+        seconds = 0.0 if left is None else min(left, SNAPSHOT_LOOK_SECONDS)
+        return self._wait(str(JobReason.SNAPSHOTTING), f"the deletion waits for snapshot {name}", seconds=seconds)
 
     def _waits_not(self, running: PodView | None) -> str | None:
         """Why the resource is let go at once; empty where that leaves nothing open, None where it waits."""
@@ -257,6 +289,8 @@ class _Deletion:
         if choice is None or ended is None or self.others or failure.get("attempt") != self.attempt:
             return False
         sink = choice.desired.spec.sink
+        if not sink.delivery_guarantee.transactional:
+            return True
         age = (self.draft.now - ended).total_seconds()
         return sink.transactions_expire and age > sink.transaction_timeout_seconds + EXPIRED_SECONDS
 

@@ -1,23 +1,27 @@
-"""Periodic snapshots of a job (``spec.snapshots``): when the next is made, and which are deleted.
+"""Snapshots that the operator makes of a job: periodic, before an upgrade, and at its deletion (ADR 87).
 
-The time of a snapshot is a multiple of the interval, and its name has that time. So an operator that restarts at any
-step asks for the same snapshot again, which then exists.
+The time of a periodic snapshot is a multiple of the interval, and its name has that time. So an operator that restarts
+at any step asks for the same snapshot again, which then exists.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from kafkasparkjob_operator.clock import format_time, parse_time
+from kafkasparkjob_operator.decisions.attempts import REVISION
 from kafkasparkjob_operator.decisions.plan import Action, CreateSnapshot, DeleteSnapshot
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause
+from kafkasparkjob_operator.decisions.standby import Step
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
+from kafkasparkjob_operator.status.phases import SNAPSHOT_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotState, SnapshotTrigger
-from kafkasparkjob_operator.status.status import StatusDraft
+from kafkasparkjob_operator.status.status import TARGET, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SnapshotPolicy, SnapshotsOnDelete
 from sparkapp.model import names
 
@@ -29,6 +33,10 @@ REFUSED = "Refused"
 """There, as the state of a snapshot that could not be created."""
 REFUSED_SECONDS = 300.0
 """Pause after a refused request."""
+UPGRADES_KEPT = 5
+"""Snapshots before upgrades that are kept, the newest."""
+LOOK_AGAIN_SECONDS = 5.0
+"""The watch usually brings the snapshot sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +48,20 @@ class Snapshots:
 
 
 def keep_snapshots(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> Snapshots:
-    """Makes the snapshot that is due, and deletes those beyond count and age.
+    """Makes the periodic snapshot that is due, and deletes those beyond count and age.
 
     Called by the state machine at the end of each plan, when the status has the last checkpoint. Without
-    ``spec.snapshots`` nothing is made or deleted.
+    ``spec.snapshots`` no periodic snapshot is made or deleted.
 
     :param desired: None where the resource is invalid: somebody is changing it.
     """
-    policy = None if desired is None else desired.snapshots
-    if policy is None:
-        if desired is not None:
-            draft.replace(SNAPSHOTS, None)
+    if desired is None:
         return Snapshots()
-    identity = observation.job.identity
-    own = sorted(
-        (each for each in observation.snapshots if each.job_uid == identity.uid and _is_periodic(each)),
-        key=lambda each: (_created(each), each.name), reverse=True,
-    )  # fmt: skip
+    policy = desired.snapshots
+    if policy is None:
+        draft.replace(SNAPSHOTS, None)
+        return Snapshots()
+    own, identity = _own(observation, SnapshotTrigger.PERIODIC), observation.job.identity
     section = draft.section(SNAPSHOTS)
     _show(draft, own)
     due = due_time(identity, policy, draft.now)
@@ -68,8 +73,71 @@ def keep_snapshots(draft: StatusDraft, observation: Observation, desired: Desire
         return Snapshots(look_again_after=min(left, wait))
     section.pop(RETRY_TIME, None)
     made = _due(draft, identity, policy, due, own)
-    deleted, again = _surplus(policy, own, draft.now)
+    deleted, again = _surplus(own, draft.now, count=policy.count, max_age=policy.max_age_seconds)
     return Snapshots(actions=(*made, *deleted), look_again_after=min(left, again))
+
+
+def snapshot_first(
+    draft: StatusDraft, observation: Observation, desired: DesiredJob, step: Step, *, works: bool
+) -> Step:
+    """The next step before an attempt is stopped for a new revision: under ``upgrade.snapshot`` its snapshot.
+
+    Called by the state machine. A restart, a rescale and a job without a checkpoint need no snapshot.
+
+    :param step: that of the standby driver, which comes first: so the snapshot is young when the attempt stops.
+    :param works: the running attempt reads and writes. Otherwise the change follows without a snapshot that fails.
+    """
+    attempt, refused = draft.section("attempt"), draft.refusal.get("reason") == JobReason.SNAPSHOT_FAILED
+    # While the change is refused the target is what runs.
+    revision = (draft.refusal if refused else draft.section(TARGET)).get(REVISION)
+    if step.preparing or step.refusal is not None or not desired.upgrade.snapshot:
+        return step
+    if revision in {None, attempt.get(REVISION)} or not draft.section("checkpoint").get("id"):
+        return step
+    job = observation.job
+    name = names.upgrade_snapshot(
+        job.identity.name, job.identity.uid, attempt=int(attempt["id"]), generation=job.generation,
+        revision=str(revision),
+    )  # fmt: skip
+    own = _own(observation, SnapshotTrigger.UPGRADE)
+    found = next((each for each in own if each.name == name), None)
+    if found is not None and found.state == SnapshotState.READY:
+        return step
+    waited = draft.seconds_in(Phase.SNAPSHOTTING) or 0.0
+    failed = found is not None and found.state == SnapshotState.FAILED
+    if failed or refused or waited >= SNAPSHOT_SECONDS:
+        why = found.message if found is not None and found.message else "it does not exist"
+        message = (
+            f"snapshot {name} (spec.upgrade.snapshot) is not Ready: {why}; change the resource again, or set"
+            " spec.upgrade.snapshot: false"
+        )
+        if works:
+            return replace(step, refusal=Cause(reason=JobReason.SNAPSHOT_FAILED, message=message, lasts=True))
+        draft.event(f"snapshot/{name}", JobReason.SNAPSHOT_FAILED, message, warning=True)
+        return step
+    actions: tuple[Action, ...] = ()
+    if found is None:
+        surplus, _ = _surplus(own, draft.now, count=UPGRADES_KEPT - 1)
+        actions = (CreateSnapshot(name=name, trigger=SnapshotTrigger.UPGRADE, owned=False), *surplus)
+    return replace(
+        step, actions=(*step.actions, *actions), look_again_after=LOOK_AGAIN_SECONDS, preparing=True, snapshot=name,
+        deadline=draft.now + timedelta(seconds=SNAPSHOT_SECONDS - waited),
+    )  # fmt: skip
+
+
+def last_snapshot(observation: Observation) -> SnapshotView | None:
+    """The snapshot of a job that is being deleted; None where the operator has not made it yet.
+
+    Called by the decisions about a deletion.
+    """
+    return next(iter(_own(observation, SnapshotTrigger.DELETION)), None)
+
+
+def _own(observation: Observation, trigger: SnapshotTrigger) -> list[SnapshotView]:
+    """The snapshots of this incarnation of the resource with that cause, the newest first."""
+    uid = observation.job.identity.uid
+    found = (each for each in observation.snapshots if each.job_uid == uid and each.trigger == trigger)
+    return sorted(found, key=lambda each: (_created(each), each.name), reverse=True)
 
 
 def due_time(job: JobIdentity, policy: SnapshotPolicy, now: datetime) -> datetime:
@@ -120,20 +188,20 @@ def _show(draft: StatusDraft, own: list[SnapshotView]) -> None:
 
 
 def _surplus(
-    policy: SnapshotPolicy, own: list[SnapshotView], now: datetime
+    own: list[SnapshotView], now: datetime, *, count: int, max_age: int | None = None
 ) -> tuple[tuple[DeleteSnapshot, ...], float]:
     """Deletions, and seconds until the age of a snapshot is the next reason.
 
     The newest that is Ready is never deleted: the others are deleted because it exists. Failed snapshots hold nothing,
     so all go but the newest of all.
     """
-    ready, again = _ready(own), float(policy.interval_seconds)
+    ready, again = _ready(own), math.inf
     gone = [_deletion(each) for each in own[1:] if each.state == SnapshotState.FAILED]
     for place, each in enumerate(ready[1:], start=1):
         left = math.inf
-        if policy.max_age_seconds is not None:
-            left = policy.max_age_seconds - (now.timestamp() - _created(each))
-        if place >= policy.count or left <= 0:
+        if max_age is not None:
+            left = max_age - (now.timestamp() - _created(each))
+        if place >= count or left <= 0:
             gone.append(_deletion(each, successor=ready[0]))
         else:
             again = min(again, left)
@@ -147,10 +215,6 @@ def _deletion(snapshot: SnapshotView, *, successor: SnapshotView | None = None) 
 
 def _ready(own: list[SnapshotView]) -> list[SnapshotView]:
     return [each for each in own if each.state == SnapshotState.READY]
-
-
-def _is_periodic(snapshot: SnapshotView) -> bool:
-    return snapshot.trigger == SnapshotTrigger.PERIODIC
 
 
 def _created(snapshot: SnapshotView) -> float:

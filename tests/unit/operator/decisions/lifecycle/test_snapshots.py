@@ -8,66 +8,20 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.clock import format_time
-from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
-from tests.support.fakes.kubernetes import Body
-from tests.support.kubernetes.operator_fixture import DRAINED, KEY, NOON, UID, OperatorFixture
-
-HOUR = 3600
+from tests.support.kubernetes.operator_fixture import DRAINED, KEY, NOON, UID
+from tests.support.kubernetes.snapshot_fixture import HOUR, SnapshotFixture
 
 
-class Periodic(OperatorFixture):
-    """A running job with periodic snapshots, and the controller that fills them."""
-
-    def __init__(self, **policy: Any) -> None:
-        super().__init__(snapshots={"intervalSeconds": HOUR, **policy})
-        self.last = 10
-        self.restart_operator()
-
-    def restart_operator(self, **keywords: Any) -> None:
-        super().restart_operator(**keywords)
-        self.controller = Snapshots(
-            self.kubernetes, may_act=lambda: self.leading, monotonic=self.monotonic, now=lambda: self.now
-        )
-
-    @property
-    def snapshots(self) -> dict[str, Body]:
-        return {place[2]: body for place, body in self.kubernetes.objects.items() if place[0] == names.SNAPSHOT_KIND}
-
-    @property
-    def made(self) -> list[str]:
-        return [name for verb, kind, name in self.kubernetes.writes if (verb, kind) == ("create", names.SNAPSHOT_KIND)]
-
-    @property
-    def states(self) -> dict[str, str]:
-        return {name: (body.get("status") or {}).get("state", "") for name, body in self.snapshots.items()}
-
-    async def fill(self) -> None:
-        """The other controller looks at what the watch has brought it."""
-        for name, body in self.snapshots.items():
-            body["metadata"].setdefault("generation", 1)
-            if body["metadata"].get("creationTimestamp") == "2026-11-21T12:00:00Z" and "seen" not in body:
-                body["metadata"]["creationTimestamp"], body["seen"] = format_time(self.now), name
-            self.controller.put(body)
-        await self.controller.round()
-
-    async def hour(self, *, checkpoint: bool = True) -> None:
-        """An hour passes, in which the job completes a checkpoint."""
-        self.wait(HOUR)
-        if checkpoint:
-            self.last += 1
-            self.checkpoint(1, self.last)
-            self.report(1, checkpoint_id=self.last, checkpoint_time=format_time(self.now))
-        await self.settle()
-        await self.fill()
-        await self.settle()
+def periodic(**policy: Any) -> SnapshotFixture:
+    return SnapshotFixture(snapshots={"intervalSeconds": HOUR, **policy})
 
 
-async def running(**policy: Any) -> Periodic:
+async def running(**policy: Any) -> SnapshotFixture:
     """A job whose first snapshot is made."""
-    fixture = Periodic(**policy)
+    fixture = periodic(**policy)
     await fixture.run()
     await fixture.fill()
     await fixture.settle()
@@ -75,7 +29,7 @@ async def running(**policy: Any) -> Periodic:
 
 
 async def test_the_first_is_made_with_the_first_checkpoint_and_is_of_the_job_by_its_uid() -> None:
-    fixture = Periodic()
+    fixture = periodic()
     await fixture.settle()
     assert fixture.snapshots == {}, "there is nothing to copy yet"
     await fixture.run()
@@ -194,7 +148,7 @@ async def test_the_last_that_is_ready_stays_where_its_successor_was_just_deleted
 
 
 async def test_a_failure_is_told_once_and_the_next_follows_at_its_time() -> None:
-    fixture = Periodic()
+    fixture = periodic()
     await fixture.run()
     state = names.state_config_map(KEY.name)
     fixture.kubernetes.set_data(KEY, state, names.CHECKPOINT_KEY, "{")
@@ -210,7 +164,7 @@ async def test_a_failure_is_told_once_and_the_next_follows_at_its_time() -> None
 
 
 async def test_failed_snapshots_do_not_pile_up() -> None:
-    fixture = Periodic()
+    fixture = periodic()
     await fixture.run()
     for number in range(4):
         await fixture.hour()
@@ -221,7 +175,7 @@ async def test_failed_snapshots_do_not_pile_up() -> None:
 
 
 async def test_a_refusal_holds_up_nothing_and_is_tried_again_later() -> None:
-    fixture = Periodic()
+    fixture = periodic()
     fixture.kubernetes.refuse_snapshots = "kafkasparksnapshots is forbidden: cannot create"
     await fixture.run()
     assert (fixture.status["state"], fixture.status["snapshots"]["state"]) == ("Running", "Refused")
@@ -292,8 +246,8 @@ async def test_times_are_spread_by_the_uid_and_the_name_has_them() -> None:
     ids=["state", "member"],
 )
 async def test_a_job_whose_snapshots_would_all_fail_is_refused(spec: dict[str, Any]) -> None:
-    fixture = Periodic()
+    fixture = periodic()
     fixture.kubernetes.edit_job(KEY, **spec)
     await fixture.settle()
-    assert "spec.snapshots cannot work" in fixture.kubernetes.condition(KEY, "ConfigValid")["message"]
+    assert "snapshots of the operator cannot work" in fixture.kubernetes.condition(KEY, "ConfigValid")["message"]
     assert fixture.drivers == []
