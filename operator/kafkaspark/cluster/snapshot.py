@@ -1,21 +1,28 @@
-"""``kafkaspark snapshot JOB``: keeps the last completed checkpoint of a job, and waits until it is kept."""
+"""``kafkaspark snapshot JOB``: keeps the last completed checkpoint of a job, and waits until it is kept.
+
+``snapshot export NAME`` and ``snapshot import FILE`` take a snapshot to another namespace or cluster.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kafkaspark.cluster.options import add_job_options
+from kafkaspark.cluster.snapshot_file import as_text, exported, read_manifest
 from kafkaspark.cluster.user_cluster import UserCluster, resources_path
 from kafkasparkjob_operator.identity import API_VERSION
 from sparkapp.cli.table import Output, refuse
+from sparkapp.cli.target import add_cluster_options
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 
+_EXPORT, _IMPORT = "export", "import"
 _PAUSE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 330
 """The operator gives up after 300 s where a job has no checkpoint yet."""
@@ -23,6 +30,8 @@ _EXAMPLES = """\
 examples:
   kafkaspark snapshot orders-upper --name before-upgrade
   kafkaspark snapshot orders-upper --namespace shop --output json | jq -r .metadata.name
+  kafkaspark snapshot export before-upgrade --namespace shop --output before-upgrade.yaml
+  kafkaspark snapshot import before-upgrade.yaml --namespace shop-2 --context another-cluster
 
 The snapshot is a KafkaSparkSnapshot: `kubectl get kss` lists them, and `kubectl delete kss NAME` deletes it.
 """
@@ -33,19 +42,26 @@ def add_commands(commands: Any) -> None:
 
     :param commands: what ``ArgumentParser.add_subparsers`` returned.
     """
-    what = "keep the last completed checkpoint of a job, also after the job"
+    what = "keep the last completed checkpoint of a job, also after the job; or export and import a snapshot"
     command = commands.add_parser(
         "snapshot", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_job_options(command)
-    command.add_argument("--name", default="", help="of the snapshot; by default the job's with the time in UTC")
+    command.add_argument("job", metavar="JOB", help="name of the KafkaSparkJob; or the word export or import")
+    command.add_argument(
+        "target", nargs="?", default="", metavar="NAME|FILE", help="a snapshot to export, or a file to import"
+    )
+    add_cluster_options(command)
+    command.add_argument(
+        "--name", default="", help="of the snapshot; by default the job's with the time in UTC, or that of the file"
+    )
     command.add_argument(
         "--timeout", type=int, default=_TIMEOUT_SECONDS, metavar="S",
         help=f"wait at most S seconds until it is Ready, by default {_TIMEOUT_SECONDS}; 0 does not wait",
     )  # fmt: skip
     command.add_argument(
-        "--output", "-o", type=Output, choices=list(Output), default=Output.TABLE, help="json is the KafkaSparkSnapshot"
-    )
+        "--output", "-o", default="", metavar="table|json|FILE",
+        help="json is the KafkaSparkSnapshot; of export a file for `kubectl apply`, by default the standard output",
+    )  # fmt: skip
     command.set_defaults(answer=_answer)
 
 
@@ -53,9 +69,21 @@ def _answer(options: argparse.Namespace) -> int:
     try:
         cluster = UserCluster.of_context(options.context)
         namespace = options.namespace or cluster.namespace
-        cluster.job(namespace, options.job)
-        name = options.name or f"{options.job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        snapshot = _create(cluster, namespace, name, options.job)
+        if options.target and options.job == _EXPORT:
+            _write(as_text(exported(cluster, namespace, options.target)), options.output)
+            return 0
+        output = _output(options.output)
+        if options.target and options.job != _IMPORT:
+            msg = f"{options.job} is neither export nor import, and {options.target} follows it"
+            raise CommandRefused(msg, remedy="kafkaspark snapshot --help")
+        if options.target:
+            manifest = read_manifest(Path(options.target), name=options.name)
+            job, name = manifest["spec"]["jobRef"]["name"], manifest["metadata"]["name"]
+        else:
+            job, name = options.job, options.name or f"{options.job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+            cluster.job(namespace, job)
+            manifest = _manifest(name, job)
+        snapshot = cluster.create(resources_path(namespace, names.SNAPSHOT_PLURAL), manifest)
         if options.timeout:
             snapshot = _await_end(cluster, namespace, name, seconds=options.timeout)
     except CommandRefused as refusal:
@@ -64,16 +92,34 @@ def _answer(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 1
     is_ready = (snapshot.get("status") or {}).get("state") == "Ready"
-    print(json.dumps(snapshot, indent=2) if options.output is Output.JSON else _as_text(snapshot, options.job))
+    print(json.dumps(snapshot, indent=2) if output is Output.JSON else _as_text(snapshot, job))
     return 0 if is_ready or not options.timeout else 1
 
 
-def _create(cluster: UserCluster, namespace: str, name: str, job: str) -> dict[str, Any]:
-    body = {
-        "apiVersion": API_VERSION, "kind": names.SNAPSHOT_KIND, "metadata": {"name": name, "namespace": namespace},
+def _output(text: str) -> Output:
+    """:raises CommandRefused: it is no format."""
+    if text not in {"", *Output}:
+        raise CommandRefused(f"--output {text} is neither table nor json", remedy="only export writes a file")
+    return Output(text or Output.TABLE)
+
+
+def _write(text: str, path: str) -> None:
+    """:raises CommandRefused: the file exists, or cannot be written."""
+    if path in {"", "-"}:
+        sys.stdout.write(text)
+        return
+    try:
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise CommandRefused(f"{path} cannot be written: {error.strerror}", remedy="name another file") from error
+
+
+def _manifest(name: str, job: str) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION, "kind": names.SNAPSHOT_KIND, "metadata": {"name": name},
         "spec": {"jobRef": {"name": job}},
     }  # fmt: skip
-    return cluster.create(resources_path(namespace, names.SNAPSHOT_PLURAL), body)
 
 
 def _await_end(cluster: UserCluster, namespace: str, name: str, *, seconds: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kafkasparkjob_operator.status.fields import Condition
+from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES
 from sparkapp.model.encoding.schema import at, items_of, part, text_of
 from sparkapp.model.event_reason import ExplainedReason
 from sparkapp.model.job.forms import OBJECT
@@ -40,6 +41,12 @@ class SnapshotTrigger(StrEnum):
 class SnapshotReason(ExplainedReason):
     """The reason of the condition Ready of a snapshot."""
 
+    IMPORT_UNUSABLE = (
+        "ImportUnusable",
+        "`spec.checkpoint` is no checkpoint of a snapshot: it is damaged, or another release has written it. The"
+        " message has the cause.",
+        "Export the snapshot again, and create it with another name.",
+    )
     PINNED = "Pinned", "The snapshot holds a checkpoint whose transactions are committed."
     CHECKPOINT_OPEN = (
         "CheckpointOpen",
@@ -109,7 +116,15 @@ class JobReference:
 class SnapshotSpec:
     """``spec``."""
 
-    job_ref: JobReference = at("Job whose last completed checkpoint the snapshot copies.")
+    job_ref: JobReference = at(
+        "Job whose last completed checkpoint the snapshot copies, or the job that wrote spec.checkpoint."
+    )
+    checkpoint: str | None = at(
+        "Checkpoint of a snapshot that was exported, as `kafkaspark snapshot export` writes it. The snapshot then holds"
+        " it, and needs no job: jobRef names the job that wrote it.",
+        default=None,
+        form=text_of(1, MAX_RETAINED_BYTES),
+    )
     trigger: SnapshotTrigger = at(
         "Cause of the snapshot. The operator makes Periodic snapshots for spec.snapshots of a job. It makes Upgrade and"
         " Deletion snapshots for spec.upgrade.snapshot and spec.deletion.snapshot. It deletes no Manual snapshot.",

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator import clock
-from kafkasparkjob_operator.decisions.checks.snapshots import JobObjects, NotPinned, Pinned, choose
+from kafkasparkjob_operator.decisions.checks.snapshots import JobObjects, NotPinned, Pinned, choose, imported
 from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, JobKey
 from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError, NotLeading, ObjectExists, ObjectRefused
@@ -117,10 +117,14 @@ class Snapshots:
             self._pending.pop(key, None)
             return
         name = str(body["spec"]["jobRef"]["name"])
-        found = await self._job_objects(key.namespace, name)
+        text = body["spec"].get("checkpoint")
+        found = JobObjects(job=None) if text else await self._job_objects(key.namespace, name)
         job_uid = str((body.get("status") or {}).get("jobUID") or body["spec"]["jobRef"].get("uid") or "")
-        chosen = choose(
-            found, name=name, job_uid=job_uid, candidate=pending.candidate, waited=self._monotonic() - pending.seen
+        waited = self._monotonic() - pending.seen
+        chosen = (
+            imported(text)
+            if text
+            else choose(found, name=name, job_uid=job_uid, candidate=pending.candidate, waited=waited)
         )
         made = await self._pin(body, name, chosen.checkpoint) if isinstance(chosen, Pinned) else chosen
         if isinstance(made, NotPinned):

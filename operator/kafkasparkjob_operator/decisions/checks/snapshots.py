@@ -11,7 +11,7 @@ from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained
-from sparkapp.model.checkpoint.retained_codec import decode_retained
+from sparkapp.model.checkpoint.retained_codec import decode_retained, decode_snapshot
 from sparkapp.model.errors import CheckpointUnusable
 from sparkapp.model.report import Report
 
@@ -78,6 +78,21 @@ def choose(
     if isinstance(chosen, NotPinned) and not chosen.final and waited >= GIVE_UP_SECONDS:
         return replace(chosen, final=True)
     return chosen
+
+
+def imported(text: str) -> Pinned | NotPinned:
+    """The checkpoint of ``spec.checkpoint``, which anybody may have written.
+
+    Called by the controller of snapshots.
+    """
+    try:
+        checkpoint = decode_snapshot(text)
+    except CheckpointUnusable as error:
+        return NotPinned(reason=SnapshotReason.IMPORT_UNUSABLE, message=error.message, final=True)
+    if checkpoint.engine:
+        message = "the checkpoint is of a job that keeps state on a volume, and a snapshot has the offsets alone"
+        return NotPinned(reason=SnapshotReason.STATE_NOT_COVERED, message=message, final=True)
+    return Pinned(checkpoint=checkpoint)
 
 
 def _job_refusal(job: JobResource | None, *, name: str, job_uid: str) -> NotPinned | None:

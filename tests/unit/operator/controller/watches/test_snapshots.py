@@ -12,7 +12,7 @@ from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.retained import retained
-from sparkapp.model.checkpoint.retained_codec import decode_snapshot
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot, encode_retained
 from tests.support.fakes.kubernetes import Body, FakeKubernetes
 from tests.support.kubernetes.operator_fixture import KEY, NOON, UID, OperatorFixture
 from tests.support.kubernetes.state_fixture import document
@@ -99,6 +99,50 @@ async def test_a_ready_snapshot_is_left_alone(rig: Rig) -> None:
     rig.snapshots.put(rig.body)
     await rig.snapshots.round()
     assert len(rig.kubernetes.writes) == writes
+
+
+def imported(rig: Rig, text: str) -> None:
+    """A snapshot that was exported from another cluster, of a job that does not exist here."""
+    rig.create(job="elsewhere")
+    rig.body["spec"]["checkpoint"] = text
+    rig.snapshots.put(rig.body)
+
+
+async def test_an_exported_checkpoint_needs_no_job(rig: Rig) -> None:
+    foreign = retained(replace(FINAL, job_uid="foreign", cluster_id="another"))
+    imported(rig, encode_retained(foreign))
+    await rig.snapshots.round()
+    status, made = rig.snapshot_status, rig.config_map()
+    assert made is not None
+    assert decode_snapshot(made["data"][names.SNAPSHOT_KEY], job_uid="foreign") == foreign
+    assert (status["state"], status["jobUID"], status["checkpoint"]["clusterId"]) == ("Ready", "foreign", "another")
+    assert made["metadata"]["labels"][names.LABEL_JOB] == "elsewhere"
+
+
+STATEFUL = encode_retained(replace(retained(FINAL), engine="text"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "ImportUnusable"), ("[" * 100_000, "ImportUnusable"), ('{"formatVersion": 99}', "ImportUnusable"),
+        (encode_retained(retained(FINAL)).replace('"offsets"', '"other"'), "ImportUnusable"),
+        (STATEFUL, "StateNotCovered"),
+    ],
+    ids=["cut", "deep", "version", "fields", "state"],
+)  # fmt: skip
+async def test_a_hostile_import_fails_at_once(rig: Rig, text: str, reason: str) -> None:
+    imported(rig, text)
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Failed", reason)
+    assert rig.config_map() is None
+
+
+async def test_a_job_of_another_uid_than_the_snapshot_names_fails_it(rig: Rig) -> None:
+    rig.create()
+    rig.body["spec"]["jobRef"]["uid"] = "of-before"
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Failed", "JobRecreated")
 
 
 async def test_a_snapshot_waits_for_a_checkpoint_and_then_has_it(rig: Rig) -> None:
