@@ -74,6 +74,7 @@ class Kind:
 
 
 _READY = '.status.conditions[?(@.type=="Ready")].status'
+_RETAINED = '.status.conditions[?(@.type=="OffsetsRetained")].status'
 _COLUMNS = (
     Column("Ready", _READY),
     Column("State", ".status.state"),
@@ -136,6 +137,7 @@ _SNAPSHOT_COLUMNS = (
     Column("Trigger", ".spec.trigger", text="Manual, or the cause for which the operator has made it.", priority=1),
     Column("State", ".status.state", priority=1),
     Column("Reason", ".status.reason", priority=1),
+    Column("Retained", _RETAINED, text="False once Kafka has deleted records behind the offsets.", priority=1),
     Column("Time", ".status.checkpoint.time", "date", "Age of the checkpoint.", priority=1),
     Column("Message", ".status.message", priority=1),
 )

@@ -6,16 +6,19 @@ Both are advisory and untrusted: the operator shows them, decides restarts by th
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sparkapp.model import commands, errors
 from sparkapp.model.encoding.json_parts import Style, decode_part, encode_part, of_type, stored, whole
+from sparkapp.model.encoding.strict_json import by_topic, offsets_of, without_ids
 from sparkapp.model.encoding.untrusted import text_of, time_of
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent, Durability
 from sparkapp.model.job.spec import Engine, Job
+from sparkapp.model.partition import TopicPartition
 
 MAX_REPORT_BYTES = 64 * 1024
 MAX_TERMINATION_BYTES = 4096
@@ -23,6 +26,11 @@ MAX_TERMINATION_BYTES = 4096
 MAX_MESSAGE = 1000
 MAX_EVENTS = 20
 MAX_PARTITION_LOADS = 16
+MAX_BEGINNINGS = 200
+"""Partitions whose beginnings a report has: some kilobytes, which the API server gets with each report."""
+MAX_BEGINNINGS_BYTES = 8 * 1024
+BEGINNINGS_SECONDS = 300.0
+"""Pause between two looks at them."""
 MAX_TOPIC = 249
 """Kafka's limit for the name of a topic."""
 
@@ -165,6 +173,48 @@ def _load(body: object, path: str) -> Load | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beginnings:
+    """Where the logs of the partitions begin that a job reads: Kafka has deleted what was before.
+
+    :param offsets: the first offset of each partition. :param topic_ids: of the topics, as far as they are known.
+    :param cluster_id: of the Kafka cluster; empty where it is unknown.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    cluster_id: str = ""
+
+
+def beginnings_of(
+    offsets: Mapping[TopicPartition, int], *, topic_ids: Mapping[str, str], cluster_id: str
+) -> Beginnings | None:
+    """What a report says of them; None where there are none, or it has no room for them.
+
+    Called by the driver. Longer names would make the whole report too large to be read.
+    """
+    found = Beginnings(offsets=offsets, topic_ids=topic_ids, cluster_id=cluster_id)
+    size = len(json.dumps(_write_beginnings(found)))
+    return found if 0 < len(offsets) <= MAX_BEGINNINGS and size <= MAX_BEGINNINGS_BYTES else None
+
+
+def _write_beginnings(value: Beginnings | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {"cluster": value.cluster_id, "offsets": by_topic(value.offsets, ids=value.topic_ids)}
+
+
+def _beginnings(body: object, path: str) -> Beginnings | None:
+    """None where it cannot be read. Nothing but the condition of a snapshot needs it, which is Unknown then."""
+    try:
+        found = of_type(dict, body, path)
+        offsets, topic_ids = without_ids(found.get("offsets"), path)
+        cluster_id = text_of(found.get("cluster"))[:MAX_TOPIC]
+        return Beginnings(offsets=offsets_of(offsets, path), topic_ids=topic_ids, cluster_id=cluster_id)
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The driver's running report; numbers are totals of the job unless their name says otherwise.
 
@@ -184,6 +234,8 @@ class Report:
         an image of a previous release does not have it.
     :param executors_refused: why Kubernetes refuses executors' pods at the moment; empty where it refuses none.
     :param load: for the autoscaler; None before two looks at it, and of drivers of a previous release.
+    :param beginnings: at the last look, every :data:`BEGINNINGS_SECONDS`; None before it, with more than
+        :data:`MAX_BEGINNINGS` partitions, and of drivers of a previous release.
     :param heartbeat_seconds: the longest time between two reports; 0 where the driver sends no heartbeats (an image of
         a previous release).
     """
@@ -226,6 +278,7 @@ class Report:
     steps: int = 0
     executors_refused: str = ""
     load: Load | None = stored(default=None, read=_load)
+    beginnings: Beginnings | None = stored(default=None, read=_beginnings, write=_write_beginnings)
     engine: str = stored(default="", read=_engine)
     engine_message: str = ""
     durability: Durability = stored(

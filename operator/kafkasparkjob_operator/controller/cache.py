@@ -29,6 +29,8 @@ from sparkapp.model.report import Report
 
 ENDED_KEPT = 8
 """Finished drivers of a job whose termination messages are kept."""
+FRESH_SECONDS = 120.0
+"""Age of a report at which its driver counts as gone, for what is no decision about the job."""
 _MAX_FLAG = 8
 """Characters of an annotation that are kept: more than ``true`` has."""
 _METADATA = (
@@ -298,6 +300,10 @@ class Cache:
 
     def report(self, key: JobKey, identity: JobIdentity) -> Report | None:
         return report_of(self._reports.get(key), identity)
+
+    def fresh_report(self, key: JobKey, uid: str) -> Report | None:
+        """The report of that incarnation of a job; None where its driver has sent none for some time."""
+        return self.report(key, JobIdentity(*key, uid)) if self.ages(key).report <= FRESH_SECONDS else None
 
     def observe(self, key: JobKey) -> Observation | None:
         """The job as last seen; None where it is unknown."""

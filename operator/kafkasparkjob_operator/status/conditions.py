@@ -39,6 +39,8 @@ class ConditionType(StrEnum):
     """Somebody has asked the operator to change nothing of the job; only such jobs have it."""
     FINISHED = "Finished"
     """A bounded job has read to its end; only such jobs have it."""
+    OFFSETS_RETAINED = "OffsetsRetained"
+    """Of a snapshot: Kafka still has the records behind its offsets."""
     SETTLED = "Settled"
     """The transactions of a job that is being deleted are ended; only a job whose deletion waits for this has it."""
 

@@ -39,7 +39,7 @@ class SnapshotTrigger(StrEnum):
 
 
 class SnapshotReason(ExplainedReason):
-    """The reason of the condition Ready of a snapshot."""
+    """The reason of the conditions Ready and OffsetsRetained of a snapshot."""
 
     IMPORT_UNUSABLE = (
         "ImportUnusable",
@@ -60,6 +60,7 @@ class SnapshotReason(ExplainedReason):
         " offsets, and no checkpoint can be restored.",
         "Save the group's offsets with `kafka-consumer-groups.sh --describe`.",
     )
+    HELD_BY_KAFKA = "HeldByKafka", "Kafka has the record at each offset of the snapshot, or will have it next."
     JOB_NOT_FOUND = (
         "JobNotFound",
         "No KafkaSparkJob of the namespace has the name of `spec.jobRef`. The operator looks again for 5 minutes.",
@@ -80,6 +81,19 @@ class SnapshotReason(ExplainedReason):
         "Kubernetes refuses the ConfigMap of the snapshot. The message has its answer. The operator tries again for 5"
         " minutes.",
         "Remove the cause, for instance a quota, and create the snapshot again.",
+    )
+    RECORDS_DELETED = (
+        "RecordsDeleted",
+        "Retention has deleted records behind the offsets of the snapshot, or a topic was created again. A job that"
+        " begins at it stops with `OffsetsWentBackwards` or `TopicRecreated`.",
+        "Use a later snapshot, or begin with `source.onDataLoss: SkipToAvailable`. Raise the retention of the topic for"
+        " the next.",
+    )
+    RETENTION_UNKNOWN = (
+        "RetentionUnknown",
+        "Nobody says where the partitions begin. The job of the snapshot is gone or has no driver at the moment, reads"
+        " other topics, or more than 200 partitions.",
+        "Compare the offsets with `kafka-get-offsets.sh --time earliest`.",
     )
     SNAPSHOT_NAME_TAKEN = (
         "SnapshotNameTaken",
@@ -177,7 +191,8 @@ class SnapshotStatus:
     checkpoint: SnapshotCheckpoint | None = at("Checkpoint that the snapshot holds.", default=None)
     config_map: SnapshotConfigMap | None = at("Immutable ConfigMap with the offsets.", default=None)
     conditions: tuple[Condition, ...] | None = at(
-        "Condition Ready: True once the snapshot holds a checkpoint.",
+        "Condition Ready: True once the snapshot holds a checkpoint. Condition OffsetsRetained: False once Kafka has"
+        " deleted records behind its offsets, and Unknown where nobody says.",
         default=None,
         form={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

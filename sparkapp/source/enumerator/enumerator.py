@@ -9,6 +9,7 @@ from sparkapp.clients.cluster_view import ClusterView
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import OffsetsWentBackwards, TopicNotFound
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.report import MAX_BEGINNINGS
 from sparkapp.source.enumerator.discovery import PartitionChange, PartitionDiscovery
 from sparkapp.source.enumerator.lost_records import LostRecords
 from sparkapp.source.enumerator.options import EnumeratorOptions
@@ -98,6 +99,18 @@ class KafkaSourceEnumerator:
         """
         found = self._cluster.latest(sorted(dict(self._positions.next)))
         self._positions.see(self._positions.before_stops(found))
+
+    def beginnings(self) -> Mapping[TopicPartition, int]:
+        """Asks the brokers where the logs of the partitions begin; called by the lag clock, in its thread.
+
+        Empty for a member of a group, and where there are too many for a report.
+
+        :raises KafkaAccessError: the brokers do not answer.
+        """
+        partitions = sorted(dict(self._positions.next))
+        if self._membership is not None or len(partitions) > MAX_BEGINNINGS:
+            return {}
+        return self._cluster.earliest(partitions)
 
     @property
     def no_more_new_partition_splits(self) -> bool:

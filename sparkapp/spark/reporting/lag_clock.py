@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Mapping
 from typing import Protocol
 
 from sparkapp.clients.daemon_thread import PeriodicThread
+from sparkapp.clients.deadline import Clock
 from sparkapp.model.errors import KafkaAccessError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.report import HEARTBEAT_SECONDS
+from sparkapp.model.report import BEGINNINGS_SECONDS, HEARTBEAT_SECONDS
 from sparkapp.spark.reporting.load_meter import Look
 from sparkapp.spark.reporting.progress import Pending, Progress
 
@@ -39,8 +42,20 @@ class Source(Protocol):
         """Age of the last look in seconds."""
         ...
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of the topics that are read, as far as they are known."""
+        ...
+
     def look(self) -> None:
         """Asks the brokers for the partitions' ends.
+
+        :raises KafkaAccessError: no broker answers.
+        """
+        ...
+
+    def beginnings(self) -> Mapping[TopicPartition, int]:
+        """Asks the brokers where the partitions begin; empty where that is not reported.
 
         :raises KafkaAccessError: no broker answers.
         """
@@ -53,10 +68,16 @@ class LagClock:
     A plan of the enumerator asks, too. An idle job plans several times a second, so only long micro-batches and stalls
     cost requests.
 
-    :param interval: seconds between two looks.
+    Every :data:`BEGINNINGS_SECONDS` it also asks where the partitions begin, for snapshots (ADR 88).
+
+    :param interval: seconds between two looks. :param clock: monotonic seconds.
     """
 
-    def __init__(self, source: Source, progress: Progress, *, interval: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(
+        self, source: Source, progress: Progress, *, interval: float = HEARTBEAT_SECONDS, clock: Clock = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._begins_at = -math.inf
         self._source = source
         self._progress = progress
         self._interval = interval
@@ -89,3 +110,14 @@ class LagClock:
             except KafkaAccessError as error:
                 LOG.warning("lag could not be measured: %s", error)
         self._progress.measured()
+        if self._clock() - self._begins_at >= BEGINNINGS_SECONDS:
+            self._look_at_beginnings()
+
+    def _look_at_beginnings(self) -> None:
+        try:
+            found = self._source.beginnings()
+        except KafkaAccessError as error:
+            LOG.warning("the beginnings of the partitions are unknown: %s", error)
+            return
+        self._begins_at = self._clock()
+        self._progress.begins(found, self._source.topic_ids)

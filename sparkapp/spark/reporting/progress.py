@@ -14,6 +14,7 @@ from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.clients.deadline import Clock
 from sparkapp.model.checkpoint.document import CheckpointDocument, Counters
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.report import beginnings_of
 from sparkapp.sink.ending.orphans import OpenNow
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
 from sparkapp.spark.reporting.load_meter import LoadMeter, Look
@@ -77,6 +78,7 @@ class Progress:
         self._pending: Callable[[], Pending | None] = lambda: None
         self._look: Callable[[], Look | None] = lambda: None
         self._load: LoadMeter | None = None
+        self._cluster_id = ""
         self.watermarks: Callable[[], WatermarkSnapshot | None] = lambda: None
         """Watermarks by partition, subtask and job; from any thread."""
         self.client_totals: Callable[[], Mapping[str, int]] = dict
@@ -102,6 +104,15 @@ class Progress:
         """The lag clock asked the brokers, or could not for too long."""
         with self._lock:
             self._update(lag_records=self.lag, **self._measured_load())
+
+    def begins(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]) -> None:
+        """The lag clock asked where the partitions begin.
+
+        :param offsets: empty where that is not reported.
+        """
+        found = beginnings_of(offsets, topic_ids=topic_ids, cluster_id=self._cluster_id)
+        with self._lock:
+            self._update(beginnings=found)
 
     def measure_load(self, busy_millis: Callable[[], int], *, window_seconds: float, parallelism: int) -> None:
         """The engine is made: reports have the attempt's load from now on.
@@ -146,7 +157,7 @@ class Progress:
         :param pending: source of :attr:`pending`, called from any thread.
         :param look: the last look at the partitions' ends, likewise.
         """
-        self._pending, self._look = pending, look
+        self._pending, self._look, self._cluster_id = pending, look, document.cluster_id
         with self._lock:
             self._snapshot = replace(self._snapshot, offsets=document.offsets)
             self._begun = self._clock()

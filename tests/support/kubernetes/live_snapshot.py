@@ -28,6 +28,11 @@ class LiveSnapshot:
     def status(self) -> dict[str, Any]:
         return dict(self.api.call("GET", self.path).get("status") or {})
 
+    def condition(self, kind: str) -> str:
+        """Its status; empty where there is none yet."""
+        found = (each for each in self.status.get("conditions") or () if each["type"] == kind)
+        return str(next(found, {}).get("status", ""))
+
     def await_state(self, state: str, *, reason: str) -> dict[str, Any]:
         def there() -> bool:
             return (self.status.get("state"), self.status.get("reason")) == (state, reason)

@@ -29,6 +29,7 @@ IMPURE = {
     "controller.watches.kopf_watch_patch",
     "controller.watches.code_watch",
     "controller.watches.namespaces",
+    "controller.watches.retention",
     "controller.watches.snapshots",
     "controller.event_recorder",
     "controller.probes",

@@ -8,6 +8,7 @@ from typing import Any
 import kopf
 
 from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.controller.watches.retention import Retention
 from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.identity import JobKey
@@ -80,13 +81,16 @@ def register_reports(
         queue.add_paced(key, REPORT_SECONDS)
 
 
-def register_snapshots(registry: kopf.OperatorRegistry, snapshots: Snapshots, cache: Cache, queue: WorkQueue) -> None:
+def register_snapshots(
+    registry: kopf.OperatorRegistry, snapshots: Snapshots, retention: Retention, cache: Cache, queue: WorkQueue
+) -> None:
     """Registers the watch of all KafkaSparkSnapshots. Those of the operator concern their job, too."""
 
     @kopf.on.event(names.GROUP, names.VERSION, names.SNAPSHOT_PLURAL, registry=registry)
     async def snapshot_event(*, event: Any, **_: Any) -> None:
         body, deleted = event["object"], event["type"] == "DELETED"
         snapshots.put(body, deleted=deleted)
+        retention.put(body, deleted=deleted)
         meta = body["metadata"]
         key = cache.drop_snapshot(JobKey(meta["namespace"], meta["name"])) if deleted else cache.put_snapshot(body)
         if key is not None:

@@ -8,11 +8,13 @@ from typing import Any
 
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
+from kafkasparkjob_operator.status.conditions import ConditionStatus
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained
 from sparkapp.model.checkpoint.retained_codec import decode_retained, decode_snapshot
 from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.partition import named
 from sparkapp.model.report import Report
 
 PROOF_SECONDS = 20.0
@@ -54,6 +56,50 @@ class NotPinned:
     message: str
     final: bool = False
     candidate: CheckpointDocument | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """Whether Kafka has the records behind a snapshot: the condition OffsetsRetained."""
+
+    status: ConditionStatus
+    reason: SnapshotReason
+    message: str
+
+
+def judge_retention(checkpoint: RetainedCheckpoint | None, report: Report | None) -> Retained:
+    """Compares the offsets of a snapshot with the beginnings that a driver of its job reports.
+
+    Called by the controller of snapshots, again and again: retention deletes at any time.
+
+    :param checkpoint: of the snapshot; None where it has too many partitions, or its ConfigMap is gone.
+    :param report: of a driver that runs; None where there is none.
+    """
+    known = None if report is None else report.beginnings
+    if checkpoint is None or known is None:
+        why = "too many partitions" if checkpoint is None else "no driver of the job reports where they begin"
+        return _unknown(f"the partitions of the snapshot are not compared: {why}")
+    if checkpoint.cluster_id and known.cluster_id and checkpoint.cluster_id != known.cluster_id:
+        return _unknown(f"the job reads another Kafka cluster now: {known.cluster_id}")
+    for topic, topic_id in sorted(checkpoint.topic_ids.items()):
+        if topic_id != known.topic_ids.get(topic, topic_id):
+            return _deleted(f"topic {topic} was created again after the snapshot")
+    lost = sorted(each for each, offset in checkpoint.offsets.items() if known.offsets.get(each, -1) > offset)
+    if lost:
+        return _deleted(f"records behind the snapshot are deleted in {named(lost)}")
+    others = sorted(checkpoint.offsets.keys() - known.offsets.keys())
+    if others:
+        return _unknown(f"the job does not read {named(others)} any more")
+    message = f"Kafka has the records behind the snapshot in {len(checkpoint.offsets)} partition(s)"
+    return Retained(status=ConditionStatus.TRUE, reason=SnapshotReason.HELD_BY_KAFKA, message=message)
+
+
+def _unknown(message: str) -> Retained:
+    return Retained(status=ConditionStatus.UNKNOWN, reason=SnapshotReason.RETENTION_UNKNOWN, message=message)
+
+
+def _deleted(message: str) -> Retained:
+    return Retained(status=ConditionStatus.FALSE, reason=SnapshotReason.RECORDS_DELETED, message=message)
 
 
 def choose(

@@ -9,7 +9,9 @@ import pytest
 
 from sparkapp.model.errors import CheckpointCorrupt, ProducersPoolEmpty, QueryStateMissing
 from sparkapp.model.event_reason import Durability
+from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import (
+    MAX_BEGINNINGS,
     MAX_EVENTS,
     MAX_MESSAGE,
     MAX_PARTITION_LOADS,
@@ -23,6 +25,7 @@ from sparkapp.model.report import (
     Report,
     ReportEvent,
     Termination,
+    beginnings_of,
     decode_report,
     decode_termination,
     encode_report,
@@ -133,6 +136,34 @@ def test_a_field_of_the_wrong_kind_is_no_report(name, value):
 )  # fmt: skip
 def test_a_load_that_cannot_be_read_is_unknown_and_the_report_stands(load):
     assert decode_report(changed(load=load), job_uid="uid") == replace(REPORT, load=None)
+
+
+A0 = TopicPartition("a", 0)
+
+
+def test_beginnings_come_back():
+    found = beginnings_of({A0: 7, TopicPartition("b", 3): 0}, topic_ids={"a": "0123456789"}, cluster_id="kafka-1")
+    assert decode_report(encode_report(replace(REPORT, beginnings=found)), job_uid="uid").beginnings == found
+
+
+@pytest.mark.parametrize(
+    "body", [7, {}, {"offsets": []}, {"offsets": {"a": {"x": 1}}}, {"offsets": {"a": {"0": -1}}}, {"offsets": {"a": 3}}]
+)
+def test_beginnings_that_cannot_be_read_are_unknown_and_the_report_stands(body):
+    found = decode_report(json.dumps(json.loads(encode_report(REPORT)) | {"beginnings": body}), job_uid="uid")
+    assert found == REPORT
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        {}, {TopicPartition("a", number): 0 for number in range(MAX_BEGINNINGS + 1)},
+        {TopicPartition(f"{number}-{'x' * 240}", 0): 0 for number in range(MAX_BEGINNINGS)},
+    ],
+    ids=["none", "many", "long names"],
+)  # fmt: skip
+def test_beginnings_that_have_no_room_are_unknown(partitions):
+    assert beginnings_of(partitions, topic_ids={}, cluster_id="") is None
 
 
 def test_a_load_is_bounded():

@@ -14,15 +14,17 @@ from kafkasparkjob_operator.decisions.checks.snapshots import (
     NotPinned,
     Pinned,
     choose,
+    judge_retention,
 )
 from kafkasparkjob_operator.observation.observation import job_resource
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
-from sparkapp.model.report import DriverState, Report
+from sparkapp.model.partition import TopicPartition
+from sparkapp.model.report import Beginnings, DriverState, Report
 from tests.support.kubernetes.operator_fixture import UID, job_body
 from tests.support.kubernetes.state_fixture import document
 
@@ -32,6 +34,36 @@ OPEN = replace(WRITTEN, committables=tuple(replace(each, attempt=3) for each in 
 FINAL = replace(OPEN, committables=())
 EARLIER = replace(FINAL, checkpoint_id=5)
 MEMBER = {"topics": ["a"], "groupMembership": {"mode": "Subscribe"}}
+
+
+SNAPSHOT = RetainedCheckpoint(
+    checkpoint_id=7, attempt=3, job_uid=UID, created_at="2026-11-21T12:00:00Z", cluster_id="kafka-1",
+    offsets={TopicPartition("a", 0): 40, TopicPartition("a", 1): 60}, topic_ids={"a": "0123456789"},
+)  # fmt: skip
+
+
+def begins(first: int = 40, second: int = 0, **changes: Any) -> Beginnings:
+    offsets = {TopicPartition("a", 0): first, TopicPartition("a", 1): second, TopicPartition("b", 0): 99}
+    return Beginnings(**{"offsets": offsets, "topic_ids": {"a": "0123456789"}, "cluster_id": "kafka-1", **changes})
+
+
+@pytest.mark.parametrize(
+    ("beginnings", "status"),
+    [
+        (begins(), "True"), (begins(cluster_id=""), "True"), (begins(topic_ids={}), "True"),
+        (begins(first=41), "False"), (begins(topic_ids={"a": "another-id"}), "False"),
+        (begins(cluster_id="kafka-2", first=41), "Unknown"), (None, "Unknown"),
+        (begins(offsets={TopicPartition("a", 0): 40}), "Unknown"),
+        (begins(offsets={TopicPartition("a", 0): 41}), "False"),
+    ],
+    ids=["kept", "cluster unknown", "ids unknown", "deleted", "created again", "cluster", "none", "unread", "first"],
+)  # fmt: skip
+def test_what_retention_has_deleted_is_known_by_the_drivers_report(beginnings: Beginnings | None, status: str) -> None:
+    found = judge_retention(SNAPSHOT, report(beginnings=beginnings))
+    assert found.status == status
+    reasons = {"True": "HeldByKafka", "False": "RecordsDeleted", "Unknown": "RetentionUnknown"}
+    assert found.reason == reasons[status]
+    assert judge_retention(SNAPSHOT, None).status == judge_retention(None, report()).status == "Unknown"
 
 
 def report(**changes: Any) -> Report:

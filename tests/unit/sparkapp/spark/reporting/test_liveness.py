@@ -14,7 +14,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaUnreachable, StreamStalled
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.partition import TopicPartition
-from sparkapp.model.report import decode_report
+from sparkapp.model.report import BEGINNINGS_SECONDS, decode_report
 from sparkapp.spark.reporting.lag_clock import KNOWN_SECONDS, LagClock
 from sparkapp.spark.reporting.liveness import (
     MAX_STEP_SECONDS,
@@ -56,6 +56,13 @@ class Source:
     pending: dict[TopicPartition, int] | None = None
     seconds_since_look: float = 0.0
     ends: list[int] = field(default_factory=list)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    first: list[int] = field(default_factory=list)
+
+    def beginnings(self) -> dict[TopicPartition, int]:
+        if not self.first:
+            raise KafkaUnreachable("no broker answers")
+        return {A0: self.first.pop(0)}
 
     def look(self) -> None:
         if not self.ends:
@@ -81,6 +88,25 @@ def test_the_lag_grows_without_a_plan_and_is_unknown_without_brokers() -> None:
     clock.tick()
     assert report["lag_records"] is None
     assert progress.pending is None
+
+
+def test_the_beginnings_are_asked_for_now_and_then() -> None:
+    report: dict[str, Any] = {}
+    progress = Progress(lambda **fields: report.update(fields))
+    seconds = [0.0]
+    source = Source(ends=[5] * 9, topic_ids={"a": "0123456789"})
+    clock = LagClock(source, progress, clock=lambda: seconds[0])
+    clock.tick()
+    assert "beginnings" not in report, "no broker answers"
+    source.first = [3, 8]
+    clock.tick()
+    assert (report["beginnings"].offsets, report["beginnings"].topic_ids) == ({A0: 3}, {"a": "0123456789"})
+    seconds[0] = BEGINNINGS_SECONDS - 1
+    clock.tick()
+    assert report["beginnings"].offsets == {A0: 3}
+    seconds[0] = BEGINNINGS_SECONDS
+    clock.tick()
+    assert report["beginnings"].offsets == {A0: 8}
 
 
 def test_a_defect_in_one_look_does_not_end_the_clock() -> None:
