@@ -68,7 +68,7 @@ class LagClock:
     A plan of the enumerator asks, too. An idle job plans several times a second, so only long micro-batches and stalls
     cost requests.
 
-    Every :data:`BEGINNINGS_SECONDS` it also asks where the partitions begin, for snapshots (ADR 88).
+    Every :data:`BEGINNINGS_SECONDS` it also asks where the partitions begin, for snapshots (ADR 89).
 
     :param interval: seconds between two looks. :param clock: monotonic seconds.
     """

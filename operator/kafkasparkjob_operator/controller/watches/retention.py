@@ -1,4 +1,4 @@
-"""Says of each snapshot that is Ready whether Kafka still has the records behind it (ADR 88)."""
+"""Says of each snapshot that is Ready whether Kafka still has the records behind it (ADR 89)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots that the operator makes of a job: periodic, before an upgrade, and at its deletion (ADR 87).
+"""Snapshots that the operator makes of a job: periodic, before an upgrade, and at its deletion (ADR 88).
 
 The time of a periodic snapshot is a multiple of the interval, and its name has that time. So an operator that restarts
 at any step asks for the same snapshot again, which then exists.
