@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,25 @@ from kafkaspark.local.project import Project
 from kafkaspark.local.records import sink_records
 from kafkaspark.local.spark import LocalSpark
 from sparkapp.formats.encoders.record_encoder import RecordEncoder, encodes_result
-from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition
+from sparkapp.spark.engine.micro_batch.failed_search import FailedSearch
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.failed.failed_records import failed_records_of, tell_nobody
+from sparkapp.spark.frames.failed.failure import file_rows
+from sparkapp.spark.frames.failed.left_out import LeftOut
 from sparkapp.spark.frames.query_plan import is_aligned, keeps_state, late_rows, partition_count
-from sparkapp.spark.frames.record_policy import attempt_key, catches, diverts, observed_tallies, require_aligned
+from sparkapp.spark.frames.record_policy import (
+    attempt_key,
+    catches,
+    diverts,
+    observed_tallies,
+    require_aligned,
+    without_letters,
+)
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import apply_transform, import_function, refused_by_streaming
 from sparkapp.spark.tasks.data_source import SOURCE_DDL
@@ -60,6 +73,50 @@ def run_micro_batch(job: Job, checkpoints: Sequence[pa.RecordBatch], spark: Loca
         return collector.output_with(
             spark.letters_of(session, attempt_key(job)), spark.letters_of(session, f"{attempt_key(job)}-transform")
         )
+
+
+def run_without_failed(
+    job: Job, checkpoints: Sequence[pa.RecordBatch], spark: LocalSpark, project: Project, *, error: TransformFailed
+) -> Output:
+    """Runs the job as ``onTransformError`` says, without the records for which its transform fails.
+
+    :param error: of the run with all records.
+    :raises KafkaSparkJobError: as the job would fail, see :meth:`FailedSearch.find`.
+    """
+    plain = replace(job, spec=replace(job.spec, record_errors=without_letters(job.spec.record_errors)))
+    offsets: dict[TopicPartition, int] = {}
+    for batch in checkpoints:
+        for row in batch.select(["topic", "partition", "offset"]).to_pylist():
+            offsets[TopicPartition(row["topic"], row["partition"])] = row["offset"] + 1
+    splits = [KafkaPartitionSplit(partition, 0, stop) for partition, stop in sorted(offsets.items())]
+
+    def run(parts: Sequence[KafkaPartitionSplit]) -> None:
+        run_micro_batch(plain, [_within(batch, parts) for batch in checkpoints], spark, project)
+
+    left_out = LeftOut(FailedSearch(run=run, cancel=lambda: None).find(error, splits))
+    kept, letters = [], Output()
+    for batch in checkpoints:
+        rest, rows, failures = left_out.split(batch)
+        kept.append(rest)
+        if job.spec.record_errors.transform_policy is OnRecordError.SKIP:
+            letters.skipped += len(failures)
+        elif failures:
+            letters.dead_letters += sink_records(
+                file_rows(job, rows, failures), job.spec.record_errors.dead_letter_topic
+            )
+    output = run_micro_batch(job, kept, spark, project)
+    output.skipped += letters.skipped
+    output.dead_letters += letters.dead_letters
+    return output
+
+
+def _within(batch: pa.RecordBatch, parts: Sequence[KafkaPartitionSplit]) -> pa.RecordBatch:
+    ranges = {split.partition: (split.start, split.stop) for split in parts}
+    kept = []
+    for row in batch.select(["topic", "partition", "offset"]).to_pylist():
+        start, stop = ranges.get(TopicPartition(row["topic"], row["partition"]), (0, 0))
+        kept.append(start <= row["offset"] < stop)
+    return batch.filter(pa.array(kept, pa.bool_()))
 
 
 def _write(batch: pa.RecordBatch, file: Path) -> None:

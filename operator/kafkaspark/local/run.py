@@ -40,7 +40,17 @@ def run_project(project: Project, checkpoints: Checkpoints, spark: LocalSpark, *
     run = partial(_run, job, spark, project)
     with variables_set(project.environment), user_code().importable(project.files, fresh=fresh):
         try:
-            return run(checkpoints)
+            try:
+                return run(checkpoints)
+            except TransformFailed as error:
+                from kafkaspark.local.micro_batch import run_without_failed
+                from sparkapp.spark.frames.record_policy import searches
+
+                if not searches(job.spec):
+                    raise
+                return run_without_failed(
+                    job, source_batches(checkpoints, job.spec.source), spark, project, error=error
+                )
         except TransformFailed as error:
             records = [record for each in checkpoints for record in each]
             found = _named(error, records, job) or failing_record(run, records)

@@ -24,7 +24,7 @@ from sparkapp.model.encoding.error_object import MARK, MAX_MESSAGE
 from sparkapp.model.errors import ConfigurationError, RecordError
 from sparkapp.model.job.client.record_limits import letter_limit
 from sparkapp.model.job.record_format import Format
-from sparkapp.model.job.sections.record_errors import OnRecordError
+from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE, dead_letters
 from sparkapp.source.record_tally import Example, Tally
@@ -65,6 +65,16 @@ def catches(spec: JobSpec) -> bool:
     return spec.record_errors.transform_policy is not OnRecordError.FAIL
 
 
+def searches(spec: JobSpec) -> bool:
+    """Whether the driver finds such records, because the transform is a plan of Spark and no function over batches."""
+    return catches(spec) and not spec.transform.arrow.name
+
+
+def without_letters(errors: RecordErrors) -> RecordErrors:
+    """For a search for records: it leaves out what does not parse as the job does, and no write stage takes letters."""
+    return RecordErrors(policy=OnRecordError.FAIL if errors.policy is OnRecordError.FAIL else OnRecordError.SKIP)
+
+
 def judges_records(spec: JobSpec) -> bool:
     """Whether records are dropped for any reason, so that it matters how many of them there are."""
     return counts_records(spec) or catches(spec)
@@ -73,7 +83,7 @@ def judges_records(spec: JobSpec) -> bool:
 def kept_columns(spec: JobSpec) -> list[str]:
     """The columns behind the decoders: the source's, and the raw sides if a record may be a letter of the transform."""
     is_decoded = any(chosen is not Format.RAW for chosen in (spec.source.key_format, spec.source.value_format))
-    keeps = is_decoded and spec.record_errors.transform_policy is OnRecordError.DEAD_LETTER
+    keeps = is_decoded and not searches(spec) and spec.record_errors.transform_policy is OnRecordError.DEAD_LETTER
     return [*SOURCE_SCHEMA.names, *((RAW_KEY, RAW_VALUE) if keeps else ())]
 
 
@@ -185,10 +195,13 @@ def require_aligned(spec: JobSpec) -> None:
     """
     if not (diverts(spec) or catches(spec)):
         return
-    field = "onRecordError: DeadLetter" if diverts(spec) else "onTransformError"
+    field, instead = (
+        ("onRecordError: DeadLetter", "onRecordError: Skip") if diverts(spec)
+        else ("onTransformError", "onTransformError: Fail")
+    )  # fmt: skip
     msg = f"spec.{field} does not work with this transform: it has an aggregation, a join, a sort or a repartition"
     raise ConfigurationError(
-        msg, remedy="set spec.onRecordError: Skip, or move the operation to a second job that reads the sink topic"
+        msg, remedy=f"set spec.{instead}, or move the operation to a second job that reads the sink topic"
     )
 
 

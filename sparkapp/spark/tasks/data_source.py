@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from sparkapp.dataplane.interface import ALL_COLUMNS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_of
 from sparkapp.spark.tasks.planner_socket import PlannerClient, SubtaskSplits
 
@@ -114,13 +115,17 @@ class KafkaSparkReader(DataSourceReader):
 
 
 def _read(job_text: str, partition: Any) -> Iterator[pa.RecordBatch]:
+    from sparkapp.spark.frames.failed.left_out import left_out_of_task, without_left_out
     from sparkapp.spark.frames.record_policy import attempt_key
     from sparkapp.spark.tasks import client_totals
     from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, job_of
 
     job = job_of(job_text)
+    left_out = left_out_of_task(job)
     try:
-        yield from consumer_for(job).read(partition.work.splits, columns=partition.columns)
+        # Letters have the whole record, also what the transform does not use.
+        records = consumer_for(job).read(partition.work.splits, columns=ALL_COLUMNS if left_out else partition.columns)
+        yield from records if left_out is None else without_left_out(job, left_out, records)
         client_totals.publish(attempt_key(job))
     except BaseException:
         # Also when Spark stops reading early: the consumer has prefetched records of the old splits.

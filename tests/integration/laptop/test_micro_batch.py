@@ -141,6 +141,21 @@ def test_records_for_which_an_arrow_function_raises(run_transform: Run, python: 
     assert (diverted, [letter.json["id"] for letter in diverted.dead_letters]) == ([Record("1")], [0])
 
 
+def test_records_for_which_a_plan_fails(run_transform: Run, python: Job) -> None:
+    records = [at(1), at(0), at(5), at(0)]
+    skipped = run_transform(python(UDF, onTransformError="Skip"), records)
+    assert ([record.text for record in skipped], skipped.skipped) == (["10", "2"], 2)
+    letters = {"onTransformError": "DeadLetter", "deadLetter": {"topic": "dead"}}
+    diverted = run_transform(python(UDF, **letters), records)
+    assert [record.text for record in diverted] == ["10", "2"]
+    assert [(letter.topic, letter.json["id"]) for letter in diverted.dead_letters] == [("dead", 0), ("dead", 0)]
+    told = [dict(letter.headers) for letter in diverted.dead_letters]
+    assert [each["kafkaspark.error.offset"] for each in told] == [b"1", b"3"]
+    assert told[0]["kafkaspark.error.exception.class.name"] == b"ZeroDivisionError"
+    query = sql("SELECT CAST(10 DIV value.id AS STRING) AS value FROM source", **letters)
+    assert [record.text for record in run_transform(query, records)] == ["10", "2"]
+
+
 def test_workers_have_the_code_and_the_variables_of_each_job(run_transform: Run, python: Job) -> None:
     code = (
         "import os\nimport pyarrow as pa\n"

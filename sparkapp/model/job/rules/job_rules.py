@@ -64,10 +64,22 @@ JOB_RULES = (
         " instance deadLetter: {topic: orders-dlq}",
     ),
     ObjectRule(
-        "self.onTransformError == 'Fail' || (has(self.transform) && has(self.transform.arrow))",
-        "onTransformError needs transform.arrow, because a plan of transform.python or transform.sql fails as a"
-        " whole: write the transform as transform.arrow. Or catch the exception in the function, use try_cast in"
-        " the query, and set onTransformError: Fail",
+        "self.onTransformError == 'Fail' || (has(self.transform) && (has(self.transform.arrow) ||"
+        " has(self.transform.python) || has(self.transform.sql)))",
+        "onTransformError is about records that a transform fails for: add transform.arrow, transform.python or"
+        " transform.sql, or set onTransformError: Fail",
+    ),
+    ObjectRule(
+        "self.onTransformError == 'Fail' || !has(self.transform) || has(self.transform.arrow) ||"
+        " !has(self.checkpoint.stateVolume)",
+        "onTransformError with transform.python and transform.sql excludes checkpoint.stateVolume, because state has"
+        " records of earlier checkpoints: set Fail, or remove stateVolume",
+    ),
+    ObjectRule(
+        "self.onTransformError == 'Fail' || !has(self.transform) || has(self.transform.arrow) ||"
+        " !has(self.source.stopping.predicate)",
+        "onTransformError with transform.python and transform.sql excludes source.stopping.predicate, because the"
+        " records behind an end are unknown: use transform.arrow, or set Fail",
     ),
     ObjectRule(
         "!has(self.deadLetter) || ((!has(self.source.topics) || !(self.deadLetter.topic in"

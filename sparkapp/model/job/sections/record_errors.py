@@ -39,9 +39,9 @@ class RecordErrors:
         path="onRecordError",
     )
     transform_policy: OnRecordError = at(
-        "Reaction to a record for which the function of transform.arrow raises an exception. Fail fails the"
-        " checkpoint, Skip skips the record, DeadLetter writes it to deadLetter.topic. Skip and DeadLetter need"
-        " transform.arrow.",
+        "Reaction to a record for which the transform raises an exception. Fail fails the checkpoint, Skip skips the"
+        " record, DeadLetter writes it to deadLetter.topic. With transform.python and transform.sql, Skip and"
+        " DeadLetter need a transform without state and without a shuffle.",
         default=OnRecordError.FAIL,
         path="onTransformError",
     )

@@ -15,7 +15,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit, cut_at
 from sparkapp.model.errors import ConfigurationError, KafkaSparkJobError, TransformFailed
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.partition import TopicPartition
-from sparkapp.source.record_tally import TOPIC, Group, counted
+from sparkapp.source.record_tally import TOPIC, Group, Tally, counted
 from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
@@ -109,7 +109,7 @@ class CheckpointRunner:
         if is_stateful:
             self.late_rows += late_rows(self._spark, self._query_name)
             self._state_files.force()
-        skipped = self._note_records()
+        skipped = self._note_records(splits)
         stops = self._stops(splits)
         splits = cut_at(splits, stops)
         completed = self._coordinator.complete(
@@ -135,9 +135,16 @@ class CheckpointRunner:
         if completed is not None:
             self._parts.completed(completed, seconds)
 
-    def _note_records(self) -> int:
-        """Adds the batch's counts of records to the totals of the workers; returns how many were skipped."""
-        found = observed_tallies(self._job.spec, self._spark, self._query_name)
+    def _note_records(self, splits: tuple[KafkaPartitionSplit, ...]) -> int:
+        """Adds the batch's counts of records to the totals of the workers; returns how many do not parse."""
+        totals, before = self._write_stage.policy.take_counts(splits)
+        self._counts.update(totals)
+        found = {
+            topic: tally._replace(
+                parsed=tally.parsed - before.get(topic, Tally()).parsed, bad=tally.bad - before.get(topic, Tally()).bad
+            )
+            for topic, tally in observed_tallies(self._job.spec, self._spark, self._query_name).items()
+        }
         for topic, tally in found.items():
             shown = topic in self._shown or tally.example is None
             self._shown |= set() if shown else {topic}

@@ -22,6 +22,7 @@ from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.query import RunningQuery, key_at, run_over, start_query
 from sparkapp.spark.engine.micro_batch.record_search import RecordSearch
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.transform_policy import TransformPolicy
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.transform import Function
@@ -61,7 +62,11 @@ class MicroBatchEngine:
             parts.job, stream=self._stream, enumerator=parts.enumerator, coordinator=parts.coordinator,
             restored=log.restored, liveness=self.liveness,
         )  # fmt: skip
-        self._write_stage = WriteStage(parts.coordinator, planner=self._planner, stream=self._stream)
+        policy = TransformPolicy(
+            parts.job, spark=parts.spark, query_name=self._query_name, function=function, planner=self._planner,
+            liveness=self.liveness,
+        )  # fmt: skip
+        self._write_stage = WriteStage(parts.coordinator, planner=self._planner, stream=self._stream, policy=policy)
         self._runner = CheckpointRunner(
             parts, log=log, query_name=self._query_name, planner=self._planner, stream=self._stream,
             write_stage=self._write_stage, liveness=self.liveness,

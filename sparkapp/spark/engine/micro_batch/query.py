@@ -6,7 +6,7 @@ import json
 import logging
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
-from sparkapp.spark.frames.record_policy import attempt_key
+from sparkapp.spark.frames.record_policy import attempt_key, without_letters
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.state import query_log
@@ -86,11 +86,14 @@ def run_over(
     function: Function | None,
     columns: Collection[str],
 ) -> None:
-    """Runs the transform over fixed splits as a batch, and drops its rows; for the search for a failing record.
+    """Runs the transform over fixed splits as a batch, and drops its rows; for the search for failing records.
+
+    Records that do not parse are left out as in the job, and no policy writes anything.
 
     :param columns: of the source that the transform uses.
     :raises KafkaSparkJobError: and exceptions of Spark: those of plan and tasks.
     """
+    job = replace(job, spec=replace(job.spec, record_errors=without_letters(job.spec.record_errors)))
     records = decode_records(_table(job, splits, spark, columns), job, lambda: None)
     result = encode_records(apply_transform(records, job.spec, function, spark), job.spec)
     result.write.format("noop").mode("overwrite").save()

@@ -72,10 +72,10 @@ class RecordSearch:
             if deadline.expired or not self._wanted():
                 return while_reading(found, known)
             first, second = halves(known)
-            raised = self._raised(first)
+            raised = run_or_error(self._run, first)
             # The second half is not tried: the last record is.
             found, known = (found, second) if raised is None else (raised, first)
-        raised = self._raised(known)
+        raised = run_or_error(self._run, known)
         if raised is None:
             whole = while_reading(error, read)
             text = f"{whole.message}; no record of them fails alone"
@@ -84,19 +84,20 @@ class RecordSearch:
         position = position_text(*split.partition, split.start, self._key_of(split))
         return RecordFailed(f"{position}: {raised.message}", remedy=raised.remedy, detail=raised.detail)
 
-    def _raised(self, splits: Splits) -> TransformFailed | None:
-        """What the transform raises for the splits.
 
-        :raises KafkaSparkJobError: it says nothing about a record.
-        """
-        try:
-            self._run(splits)
-        except Exception as error:
-            ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
-            if not isinstance(ours, TransformFailed):
-                raise ours from error
-            return ours
-        return None
+def run_or_error(run: Callable[[Splits], None], splits: Splits) -> TransformFailed | None:
+    """What the transform raises for the splits; None where it does not fail.
+
+    :raises KafkaSparkJobError: it says nothing about a record.
+    """
+    try:
+        run(splits)
+    except Exception as error:
+        ours = error if isinstance(error, KafkaSparkJobError) else original_error(error)
+        if not isinstance(ours, TransformFailed):
+            raise ours from error
+        return ours
+    return None
 
 
 def halves(splits: Splits) -> tuple[Splits, Splits]:

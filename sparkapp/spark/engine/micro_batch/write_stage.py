@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from sparkapp.model.errors import TransactionError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
+from sparkapp.spark.engine.micro_batch.transform_policy import TransformPolicy
 from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
 from sparkapp.spark.frames.query_plan import is_aligned, partition_count
 from sparkapp.spark.frames.record_policy import require_aligned
@@ -37,15 +39,24 @@ def _shuffled(frame: DataFrame, count: int) -> DataFrame:
 class WriteStage:
     """Used by the checkpoint runner, in Spark's stream thread.
 
+    :param policy: of records for which the transform fails.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
-    def __init__(self, coordinator: CheckpointCoordinator, *, planner: MicroBatchPlanner, stream: StreamState) -> None:
+    def __init__(
+        self,
+        coordinator: CheckpointCoordinator,
+        *,
+        planner: MicroBatchPlanner,
+        stream: StreamState,
+        policy: TransformPolicy,
+    ) -> None:
         self._job = coordinator.job
         self._job_text = encode_job(coordinator.job)
         self._planner = planner
         self._stream = stream
         self._coordinator = coordinator
+        self.policy = policy
         self._sizes = RecordSizes()
         self.clients: dict[str, Mapping[str, int]] = {}
 
@@ -95,14 +106,23 @@ class WriteStage:
         return frame, orders, False
 
     def write(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
-        """Runs the write tasks up to their pre-commits.
+        """Runs the write tasks up to their pre-commits; again without the records for which the transform fails.
 
         :raises TransactionError: not every task answered.
         :raises PreCommitFailed: a record was not delivered.
+        :raises TransformFailed: and RecordFailed, see :meth:`TransformPolicy.without_failed`.
         """
         if not orders:
             return []
         self._coordinator.before_flush(checkpoint_id)
+        try:
+            return self._written(frame, orders, checkpoint_id)
+        except Exception as error:
+            with self.policy.without_failed(error):
+                repeated = [replace(order, ends_earlier_try=True, reusable=None) for order in orders]
+                return self._written(frame, repeated, checkpoint_id)
+
+    def _written(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
         task: Any = partial(write_partition, self._job_text, orders)
         with limited(frame.sparkSession, self._sizes):
             rows = frame.mapInArrow(task, RESULT_DDL).collect()

@@ -6,33 +6,18 @@ counted in the transaction of their neighbours, in both engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.dataplane.statistics import TOTALS
-from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
-from sparkapp.sink.dead_letter import (
-    ERROR,
-    KIND,
-    LETTER_SCHEMA,
-    MAX_MESSAGE,
-    PLACE,
-    RAW_KEY,
-    RAW_VALUE,
-    STAGE,
-    TRANSFORM,
-    dead_letters,
-)
 from sparkapp.source import record_tally
-from sparkapp.spark.frames.failed.failing_record import exception_name, exception_text, is_of_a_record, raised_text
-from sparkapp.spark.frames.record_policy import catches, failed_records_of_task
-from sparkapp.spark.frames.user_frames import frames_of, user_frame
+from sparkapp.spark.frames.failed.failing_record import is_of_a_record
+from sparkapp.spark.frames.failed.failure import Failure, file_rows
+from sparkapp.spark.frames.record_policy import catches, failed_records_of_task, searches
 
 
 def tell_nobody() -> None:
@@ -40,22 +25,6 @@ def tell_nobody() -> None:
 
 
 Function = Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """What the function raises for a row alone. The exception itself would keep the batch's parts."""
-
-    row: int
-    kind: str
-    text: str
-    place: str
-    shown: str
-
-    @classmethod
-    def of(cls, row: int, error: Exception) -> _Failure:
-        place = str(user_frame(frames_of(error)) or "")
-        return cls(row, exception_name(error), exception_text(error, MAX_MESSAGE), place, raised_text(error))
 
 
 class FailedRecords:
@@ -67,7 +36,6 @@ class FailedRecords:
     def __init__(self, job: Job, publish: Callable[[], None]) -> None:
         self._job = job
         self._publish = publish
-        self._writes = job.spec.record_errors.transform_policy is OnRecordError.DEAD_LETTER
         self._letters: pa.ipc.RecordBatchStreamWriter | None = None
 
     @contextmanager
@@ -88,7 +56,7 @@ class FailedRecords:
         :raises Exception: of the function, where no record is the cause.
         """
         given = batch.select(SOURCE_SCHEMA.names)
-        failed: list[_Failure] = []
+        failed: dict[int, Failure] = {}
         parts = [(0, batch.num_rows)]
         while parts:
             first, count = parts.pop()
@@ -98,7 +66,7 @@ class FailedRecords:
                 if not is_of_a_record(error) or not count:
                     raise
                 if count == 1:
-                    failed.append(_Failure.of(first, error))
+                    failed[first] = Failure.of(error)
                     continue
                 half = count // 2
                 parts += [(first + half, count - half), (first, half)]
@@ -106,39 +74,18 @@ class FailedRecords:
                 yield from results
         self._note(batch, failed)
 
-    def _note(self, batch: pa.RecordBatch, failed: list[_Failure]) -> None:
-        texts: list[str | None] = [None] * batch.num_rows
-        for each in failed:
-            texts[each.row] = each.shown
-        errors = pa.array(texts, pa.string())
+    def _note(self, batch: pa.RecordBatch, failed: Mapping[int, Failure]) -> None:
+        errors = pa.array([failed[row].shown if row in failed else None for row in range(batch.num_rows)], pa.string())
         record_tally.note(batch, errors, TOTALS.add, framed=None, topics_as=record_tally.TRANSFORM)
         if failed:
             assert self._letters is not None, "within collecting()"
-            rows = batch.take(pa.array([each.row for each in failed], pa.int64()))
-            self._letters.write_batch(self._dead_letters(rows, failed) if self._writes else _without_content(rows))
-
-    def _dead_letters(self, rows: pa.RecordBatch, failed: list[_Failure]) -> pa.RecordBatch:
-        names = ("topic", "partition", "offset", "timestamp", "headers")
-        columns: dict[str, Any] = {name: rows.column(name) for name in names}
-        for side, raw in (("key", RAW_KEY), ("value", RAW_VALUE)):
-            columns[raw] = rows.column(raw if raw in rows.schema.names else side)
-        columns[STAGE] = pa.array([TRANSFORM] * len(failed))
-        columns[ERROR] = pa.array([each.text for each in failed])
-        columns[KIND] = pa.array([each.kind for each in failed])
-        columns[PLACE] = pa.array([each.place for each in failed])
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return dead_letters(batch, job=f"{self._job.namespace}.{self._job.name}")
-
-
-def _without_content(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A row for each record that is only counted."""
-    nothing = [pa.nulls(rows.num_rows, field.type) for field in LETTER_SCHEMA]
-    return pa.RecordBatch.from_arrays(nothing, schema=LETTER_SCHEMA)
+            rows = batch.take(pa.array(list(failed), pa.int64()))
+            self._letters.write_batch(file_rows(self._job, rows, list(failed.values())))
 
 
 def failed_records_of(job: Job, publish: Callable[[], None] = tell_nobody) -> FailedRecords | None:
-    """The policy's part in a task; None where a failure fails the task.
+    """The policy's part in a task that calls the function; None where a failure fails the task.
 
     :param publish: see :class:`FailedRecords`.
     """
-    return FailedRecords(job, publish) if catches(job.spec) else None
+    return FailedRecords(job, publish) if catches(job.spec) and not searches(job.spec) else None

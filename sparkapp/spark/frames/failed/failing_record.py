@@ -20,7 +20,7 @@ SECONDS = 20.0
 """For all calls of a search. The call that is under way then is the last."""
 _SHOWN, _KEY_SHOWN = 600, 64
 """Characters of an exception and of a key that a message has: both may be anybody's."""
-_NOT_OF_A_RECORD = (OSError, MemoryError, ImportError, KafkaSparkJobError)
+NOT_OF_A_RECORD = (OSError, MemoryError, ImportError, KafkaSparkJobError)
 """A service, the container or the code is the cause, or the function's result. ``OSError`` has those of connections."""
 
 Function = Callable[[pa.RecordBatch], Iterable[object]]
@@ -62,7 +62,7 @@ def named_failure(error: Exception, batch: pa.RecordBatch, function: Function) -
 
 def is_of_a_record(error: Exception) -> bool:
     """Whether a record can be the cause of what the user's function raised."""
-    return not isinstance(error, _NOT_OF_A_RECORD)
+    return not isinstance(error, NOT_OF_A_RECORD)
 
 
 def position_text(topic: str, partition: int, offset: int, key: object) -> str:
