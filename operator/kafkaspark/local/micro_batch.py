@@ -57,9 +57,9 @@ def run_micro_batch(job: Job, checkpoints: Sequence[pa.RecordBatch], spark: Loca
     if job.spec.source.stopping.predicate and len(checkpoints) > 1:
         msg = "source.stopping.predicate ends partitions over several checkpoints, which needs a broker"
         raise ConfigurationError(msg, remedy="give all records as one checkpoint")
-    function = import_function(job.spec.transform)
     variables = {name: os.environ[name] for name in project.environment}
     session = spark.session(job, project.spark_conf, variables)
+    function = import_function(job.spec.transform)  # its module may use the session while it is imported
     with tempfile.TemporaryDirectory(dir=spark.scratch) as folder:
         source = Path(folder) / "source"
         source.mkdir()

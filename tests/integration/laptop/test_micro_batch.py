@@ -59,6 +59,16 @@ def at(second: int) -> dict[str, Any]:
     return {"id": second, "at": f"2026-01-01T12:{second // 60:02}:{second % 60:02}Z"}
 
 
+def test_a_function_of_module_level_names_the_record_that_fails(run_transform: Run, python: Job) -> None:
+    """It is the first test of this file, so Spark has no session before."""
+    job = python(UDF)
+    assert [record.text for record in run_transform(job, [at(1), at(5)])] == ["10", "2"]
+    with pytest.raises(TransformFailed) as failed:
+        run_transform(job, [at(3), at(2), at(0), at(1)])
+    message = r"ZeroDivisionError: integer division or modulo by zero (mine.py:6 in risky), over record 3: "
+    assert failed.value.message.startswith(message)
+
+
 def test_keys_headers_and_columns_of_every_type(run_transform: Run) -> None:
     query = "SELECT key, headers, topic, struct(value.id, offset) AS value FROM source"
     written = run_transform(sql(query), [Record({"id": 1}, "a", {"h": "x"}), Record({"id": 2}, topic="others")])
@@ -113,15 +123,6 @@ def test_an_operator_that_no_stream_has_is_refused(run_transform: Run) -> None:
         run_transform(sql("SELECT nothing AS value FROM source"), [at(1)])
     with pytest.raises(TransformError, match="no column 'value'"):
         run_transform(sql("SELECT key FROM source"), [at(1)])
-
-
-def test_a_function_of_module_level_names_the_record_that_fails(run_transform: Run, python: Job) -> None:
-    job = python(UDF)
-    assert [record.text for record in run_transform(job, [at(1), at(5)])] == ["10", "2"]
-    with pytest.raises(TransformFailed) as failed:
-        run_transform(job, [at(3), at(2), at(0), at(1)])
-    message = r"ZeroDivisionError: integer division or modulo by zero (mine.py:6 in risky), over record 3: "
-    assert failed.value.message.startswith(message)
 
 
 def test_records_for_which_an_arrow_function_raises(run_transform: Run, python: Job) -> None:
