@@ -13,7 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from kafkasparkjob_operator import clock
-from kafkasparkjob_operator.decisions.checks.snapshots import JobObjects, NotPinned, Pinned, choose, imported
+from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.decisions.checks.snapshots import (
+    GIVE_UP_SECONDS,
+    JobObjects,
+    NotPinned,
+    Pinned,
+    choose,
+    imported,
+)
 from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, JobKey
 from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError, NotLeading, ObjectExists, ObjectRefused
@@ -120,13 +128,13 @@ class Snapshots:
         text = body["spec"].get("checkpoint")
         found = JobObjects(job=None) if text else await self._job_objects(key.namespace, name)
         job_uid = str((body.get("status") or {}).get("jobUID") or body["spec"]["jobRef"].get("uid") or "")
-        waited = self._monotonic() - pending.seen
+        waited = max(self._monotonic() - pending.seen, self._seconds_pending(body))
         chosen = (
             imported(text)
             if text
             else choose(found, name=name, job_uid=job_uid, candidate=pending.candidate, waited=waited)
         )
-        made = await self._pin(body, name, chosen.checkpoint) if isinstance(chosen, Pinned) else chosen
+        made = await self._pin(body, name, chosen.checkpoint, waited) if isinstance(chosen, Pinned) else chosen
         if isinstance(made, NotPinned):
             pending.candidate = made.candidate
             uid = "" if found.job is None else found.job.identity.uid
@@ -136,6 +144,14 @@ class Snapshots:
         await self._write(body, status)
         if status["state"] != SnapshotState.PENDING:
             self._pending.pop(key, None)
+
+    def _seconds_pending(self, body: Body) -> float:
+        """Since an operator wrote first that it waits, so that restarts of the operator prolong nothing."""
+        for each in (body.get("status") or {}).get("conditions") or ():
+            since = parse_time(each.get("lastTransitionTime"))
+            if each.get("type") == ConditionType.READY and since is not None:
+                return abs((self._now() - since).total_seconds())
+        return 0.0
 
     async def _job_objects(self, namespace: str, name: str) -> JobObjects:
         body = await self._cluster.get(names.KIND, namespace, name)
@@ -149,14 +165,15 @@ class Snapshots:
         return JobObjects(job=job, state=state, checkpoints=checkpoints, report=report_of(report, job.identity))
 
     async def _pin(
-        self, body: Body, job: str, checkpoint: RetainedCheckpoint
+        self, body: Body, job: str, checkpoint: RetainedCheckpoint, waited: float
     ) -> tuple[RetainedCheckpoint, Body] | NotPinned:
         """Creates the ConfigMap. If this operator's predecessor has created it, its content decides."""
         manifest = snapshot_config_map(body, job=job, checkpoint=checkpoint)
         try:
             return checkpoint, await self._cluster.create(manifest)
         except ObjectRefused as error:
-            return NotPinned(reason=SnapshotReason.PIN_REFUSED, message=error.message)
+            final = waited >= GIVE_UP_SECONDS
+            return NotPinned(reason=SnapshotReason.PIN_REFUSED, message=error.message, final=final)
         except ObjectExists:
             meta = manifest["metadata"]
             existing = await self._cluster.get("ConfigMap", meta["namespace"], meta["name"])

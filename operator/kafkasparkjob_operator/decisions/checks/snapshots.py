@@ -110,7 +110,7 @@ def choose(
     :param name: of the job.
     :param job_uid: of the job at the first look; empty before.
     :param candidate: of an earlier look.
-    :param waited: seconds since this process saw the snapshot first.
+    :param waited: seconds since an operator saw the snapshot first.
     """
     chosen: Pinned | NotPinned | None = _job_refusal(found.job, name=name, job_uid=job_uid)
     if chosen is None and found.job is not None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.controller.watches.snapshots import RETRY_SECONDS, Snapshots
+from kafkasparkjob_operator.decisions.checks.snapshots import GIVE_UP_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.retained import retained
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot, encode_retained
 from tests.support.fakes.kubernetes import Body, FakeKubernetes
-from tests.support.kubernetes.operator_fixture import KEY, NOON, UID, OperatorFixture
+from tests.support.kubernetes.operator_fixture import KEY, UID, OperatorFixture
 from tests.support.kubernetes.state_fixture import document
 
 FINAL = replace(document(UID), committables=(), cluster_id="abc")
@@ -32,7 +33,7 @@ class Rig(OperatorFixture):
     def restart_snapshots(self) -> None:
         self.snapshots = Snapshots(
             self.kubernetes, may_act=lambda: self.leading, includes=lambda _: self.watched,
-            monotonic=lambda: self.seconds, now=lambda: NOON,
+            monotonic=lambda: self.seconds, now=lambda: self.now,
         )  # fmt: skip
 
     async def with_state(self) -> None:
@@ -206,6 +207,33 @@ async def test_a_refused_config_map_is_tried_again(rig: Rig, monkeypatch: pytest
     assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Pending", "PinRefused")
     await rig.snapshots.round()
     assert rig.snapshot_status["state"] == "Ready"
+
+
+async def test_a_config_map_that_stays_refused_fails_the_snapshot(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(*_: object) -> None:
+        msg = "exceeded quota"
+        raise ObjectRefused(msg, status=403)
+
+    monkeypatch.setattr(FakeKubernetes, "create", refuses)
+    rig.create()
+    await rig.snapshots.round()
+    assert rig.snapshot_status["state"] == "Pending"
+    rig.seconds += GIVE_UP_SECONDS
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Failed", "PinRefused")
+
+
+async def test_restarts_of_the_operator_prolong_no_wait(rig: Rig) -> None:
+    rig.set_state(encode(replace(FINAL, checkpoint_id=0)))
+    rig.create()
+    for _ in range(4):
+        await rig.snapshots.round()
+        assert rig.snapshot_status["state"] == "Pending"
+        rig.wait(GIVE_UP_SECONDS / 4)
+        rig.restart_snapshots()
+        rig.snapshots.put(rig.body)
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Failed", "NoCheckpoint")
 
 
 async def test_a_failure_of_the_api_server_is_retried_after_a_pause(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
