@@ -20,6 +20,7 @@ from sparkapp.model.errors import (
 from sparkapp.model.job.sections.source import OnDataLoss, OnTopicDeleted
 from sparkapp.model.job.startup import ResetStrategy
 from sparkapp.model.partition import TopicPartition
+from sparkapp.model.report import MAX_BEGINNINGS
 from sparkapp.source.enumerator.discovery import PartitionChange
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.lost_records import LostRecords
@@ -94,6 +95,19 @@ def test_S23_group_offsets_without_a_reset_strategy_name_the_partition() -> None
     source = enumerator(cluster(), initializer=CommittedOffsetsInitializer(ResetStrategy.FAIL))
     with pytest.raises(UndefinedOffset, match="Undefined offset with no reset policy for partition a-1"):
         source.start(None)
+
+
+def test_beginnings_are_asked_for_the_partitions_that_are_read() -> None:
+    source = enumerator(cluster())
+    source.start(None)
+    assert source.beginnings() == {A0: 3, A1: 0}
+
+
+def test_beginnings_that_no_report_has_room_for_are_not_asked_for() -> None:
+    for partitions, known in ((MAX_BEGINNINGS, MAX_BEGINNINGS), (MAX_BEGINNINGS + 1, 0)):
+        source = enumerator(FakeCluster({"a": partitions}))
+        source.start(None)
+        assert len(source.beginnings()) == known
 
 
 def test_S21_pattern_subscribes_to_whole_names_only() -> None:
