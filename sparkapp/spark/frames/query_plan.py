@@ -63,7 +63,8 @@ def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
         # A transform may read the source several times, each time with its own attributes.
         attributes: dict[int, str] = {}
         for leaf in _sequence(plan.collectLeaves()):
-            attributes |= _named(leaf.output())
+            if str(leaf.getClass().getSimpleName()) == _STREAM:
+                attributes |= _named(leaf.output())
         used: set[int] = set()
         stack = [plan]
         while stack:
@@ -73,7 +74,7 @@ def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
                 used |= set(_named(node.references().toSeq()))
                 stack.extend(children)
         if not plan.children().isEmpty():
-            return frozenset(attributes[number] for number in used if number in attributes) & ALL_COLUMNS
+            return frozenset(attributes[number] for number in used if number in attributes)
     except Exception as error:  # Py4J raises many kinds, and all mean that the columns are unknown
         LOG.info("columns in use are unknown, all columns are read: %s", error)
     return ALL_COLUMNS

@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 
 from sparkapp.dataplane.interface import ALL_COLUMNS
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_of
+from sparkapp.model.job.codec import decode_job
+from sparkapp.spark.frames.formats.json_columns import JsonReader, source_ddl
 from sparkapp.spark.tasks.planner_socket import PlannerClient, SubtaskSplits
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class KafkaSparkDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the source, as DDL."""
-        return SOURCE_DDL
+        return SOURCE_DDL + source_ddl(decode_job(self.options["job"]).spec)
 
     def streamReader(self, schema: StructType) -> KafkaSparkStreamReader:
         """The reader of a query; Spark pickles it to its reader process and to the executors."""
@@ -124,8 +126,10 @@ def _read(job_text: str, partition: Any) -> Iterator[pa.RecordBatch]:
     left_out = left_out_of_task(job)
     try:
         # Letters have the whole record, also what the transform does not use.
-        records = consumer_for(job).read(partition.work.splits, columns=ALL_COLUMNS if left_out else partition.columns)
-        yield from records if left_out is None else without_left_out(job, left_out, records)
+        read = ALL_COLUMNS if left_out else partition.columns & ALL_COLUMNS
+        records = consumer_for(job).read(partition.work.splits, columns=read)
+        kept = records if left_out is None else without_left_out(job, left_out, records)
+        yield from map(JsonReader(job, partition.columns).added, kept)
         client_totals.publish(attempt_key(job))
     except BaseException:
         # Also when Spark stops reading early: the consumer has prefetched records of the old splits.

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,15 +16,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Job
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
+from sparkapp.spark.frames.formats.json_columns import JsonReader, json_column
 from sparkapp.spark.frames.formats.json_format import parse_json
 from sparkapp.spark.frames.record_policy import error_column
 from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, FRAMED, LIMITS
 from tests.support.jobs.local_job import QUICK_JVM
+from tests.support.jobs.plain_job import plain_spec
 
 pytestmark = pytest.mark.spark
 
 Read = dict[str, Any] | None
+SPEC = plain_spec()
 SCHEMAS = (
     COLUMNS,
     "a STRUCT<b: ARRAY<STRUCT<c: DOUBLE, d: STRING>>, e: BOOLEAN>, i INT",
@@ -59,11 +66,32 @@ def read_by_us(values: list[bytes], schema: str) -> list[tuple[Read, str | None]
     ]
 
 
+def read_by_readers(spark: SparkSession, values: list[bytes], schema: str) -> list[Read]:
+    """As a micro-batch reads them: Spark parses what the readers leave as text."""
+    spec = replace(SPEC, source=replace(SPEC.source, value_format=Format.JSON, value_schema=schema))
+    job = Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=spec)
+    rows = [{"value": value, "topic": "t", "partition": 0, "offset": at} for at, value in enumerate(values)]
+    column = json_column("value")
+    reader = JsonReader(job, frozenset({"value", column}))
+    batch = reader.added(pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA))
+    table = pa.Table.from_batches([batch.select(["offset", "value", column])])
+    parsed = parse_json(spark.createDataFrame(table).coalesce(1), "value", schema)
+    found = {row["offset"]: row for row in parsed.collect()}
+    return [
+        None if found[number][error_column("value")] is not None else found[number]["value"].asDict(recursive=True)
+        for number in range(len(values))
+    ]
+
+
 def test_the_corpus_is_what_spark_says(spark: SparkSession) -> None:
     values = [value for value, _ in CASES]
     for (value, expected), found in zip(CASES, read_by_spark(spark, values, COLUMNS), strict=True):
         columns = found and {name: each for name, each in found.items() if each is not None}
         assert repr(columns) == repr(expected), value
+    by_readers = [
+        found and {k: v for k, v in found.items() if v is not None} for found in read_by_readers(spark, values, COLUMNS)
+    ]
+    assert list(map(repr, by_readers)) == [repr(expected) for _, expected in CASES]
     limits = read_by_spark(spark, [value for value, _ in LIMITS], COLUMNS)
     assert [found is not None for found in limits] == [parses for _, parses in LIMITS]
     for (value, text), found in zip(
@@ -161,7 +189,10 @@ def test_a_batch_has_the_same_records_and_refusals_in_both_engines(spark: SparkS
     for schema in SCHEMAS:
         every = [values for named, values in found if named == schema]
         assert every
-        judge = iter(read_by_spark(spark, [value for values in every for value in values], schema))
+        at_once = [value for values in every for value in values]
+        by_spark_alone = read_by_spark(spark, at_once, schema)
+        assert list(map(repr, read_by_readers(spark, at_once, schema))) == list(map(repr, by_spark_alone))
+        judge = iter(by_spark_alone)
         for values in every:
             for value, (by_us, error) in zip(values, read_by_us(values, schema), strict=True):
                 by_spark = next(judge)

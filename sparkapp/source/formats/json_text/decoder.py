@@ -29,6 +29,8 @@ _BYTES_AT_ONCE = 64 << 20
 """Of the text that Arrow parses at once: a copy of the values, which bounds the memory."""
 _LEAST = 8
 """Records that are read one by one where Arrow's parser refuses them."""
+_LEAST_LEFT = 64
+"""Records that are left to another parser where Arrow's refuses them."""
 _STRIDE = 20
 _SPACE = " \t\r\n"
 _SIGN_OF_NUMBER = np.isin(np.arange(256), list(b"0123456789.eE+-"))
@@ -67,26 +69,40 @@ class JsonDecoder:
 
         :param values: of Arrow's type binary.
         """
-        parts = list(self._parts(values.drop_null())) or [self._each_alone(values.slice(0, 0))]
-        records, errors = (pa.concat_arrays(part) for part in zip(*parts, strict=True))
-        if not values.null_count:
-            return records, errors
-        ahead = _call("cumulative_sum", [values.is_valid().cast(pa.int64())])
-        places = pc.if_else(values.is_valid(), pc.subtract(ahead, 1), pa.scalar(None, pa.int64()))
-        return records.take(places), errors.take(places)
+        parts = [
+            self._each_alone(part) if records is None else (records, pa.nulls(len(part), pa.string()))
+            for part, records in self._parts(values.drop_null(), _LEAST)
+        ]
+        records, errors = zip(*parts or [self._each_alone(values.slice(0, 0))], strict=True)
+        return _at_places(values, pa.concat_arrays(records)), _at_places(values, pa.concat_arrays(errors))
 
-    def _parts(self, values: Any) -> Iterator[tuple[Any, Any]]:
+    def decode_plain(self, values: Any) -> Any:
+        """The column of the records that Arrow's parser reads as Spark's does; null for the others.
+
+        A caller that has Spark's parser leaves the others to it. They come with up to 63 neighbours.
+
+        :param values: of Arrow's type binary.
+        """
+        parts = [
+            pa.nulls(len(part), self.type) if records is None else records
+            for part, records in self._parts(values.drop_null(), _LEAST_LEFT)
+        ]
+        return _at_places(values, pa.concat_arrays(parts or [pa.nulls(0, self.type)]))
+
+    def _parts(self, values: Any, least: int) -> Iterator[tuple[Any, Any | None]]:
+        """The values in parts, each with its records.
+
+        :param least: the length from which on a part that Arrow's parser refuses is not divided: it has no records.
+        """
         if not len(values):
             return
         records = self._at_once(values) if values.nbytes <= _BYTES_AT_ONCE else None
-        if records is not None:
-            yield records, pa.nulls(len(values), pa.string())
-        elif len(values) <= _LEAST:
-            yield self._each_alone(values)
+        if records is not None or len(values) <= least:
+            yield values, records
         else:
             half = len(values) // 2
-            yield from self._parts(values.slice(0, half))
-            yield from self._parts(values.slice(half))
+            yield from self._parts(values.slice(0, half), least)
+            yield from self._parts(values.slice(half), least)
 
     def _at_once(self, values: Any) -> Any | None:
         """The records, if Arrow's parser reads them as Spark's does."""
@@ -141,6 +157,14 @@ def arrow_type(kind: JsonType) -> Any:
         assert kind.element is not None
         return pa.list_(arrow_type(kind.element))
     return _TYPES[kind.kind]
+
+
+def _at_places(values: Any, found: Any) -> Any:
+    """What was found for the values that are not null, at their places; null for null."""
+    if not values.null_count:
+        return found
+    ahead = _call("cumulative_sum", [values.is_valid().cast(pa.int64())])
+    return found.take(pc.if_else(values.is_valid(), pc.subtract(ahead, 1), pa.scalar(None, pa.int64())))
 
 
 def _are_objects(texts: Any) -> bool:

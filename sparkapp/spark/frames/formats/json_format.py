@@ -1,4 +1,7 @@
-"""``source.format: json``: Spark's own parser, which marks what it cannot read instead of raising."""
+"""``source.format: json``: Spark's own parser, which marks what it cannot read instead of raising.
+
+It parses what the readers have not decoded (:mod:`sparkapp.spark.frames.formats.json_columns`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.source.formats.registered_records import HEAD, framed_error
+from sparkapp.spark.frames.formats.json_columns import json_column
 from sparkapp.spark.frames.record_policy import error_column
 
 _CORRUPT = "_kafkaspark_corrupt"
@@ -26,6 +30,8 @@ def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
     :raises ConfigurationError: Spark does not understand the schema.
     """
     kind = _type_of(records, side, schema)
+    decoded = f.col(json_column(side)) if json_column(side) in records.columns else None
+    text = f.col(side) if decoded is None else f.when(decoded.isNull(), f.col(side))
     parsed = f.col(f"_parsed_{side}")
     wanted: DataType = kind
     bad = parsed.isNull()
@@ -37,9 +43,11 @@ def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
         value = parsed.dropFields(_CORRUPT)
     shown = schema if len(schema) <= _SHOWN else f"{schema[:_SHOWN]}…"
     not_json = f.lit(f"the {side} is not JSON that fits the schema {shown!r}")
-    error = f.when(f.col(side).isNotNull() & bad, f.coalesce(_framed(side), not_json))
+    error = f.when(text.isNotNull() & bad, f.coalesce(_framed(side), not_json))
+    if decoded is not None:
+        value = f.when(decoded.isNotNull(), decoded).otherwise(value)
     return (
-        records.withColumn(f"_parsed_{side}", f.from_json(f.col(side).cast("string"), wanted, _OPTIONS))
+        records.withColumn(f"_parsed_{side}", f.from_json(text.cast("string"), wanted, _OPTIONS))
         .withColumn(error_column(side), error)
         .withColumn(side, value)
         .drop(f"_parsed_{side}")

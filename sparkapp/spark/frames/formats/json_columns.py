@@ -1,0 +1,87 @@
+"""JSON that the source's readers decode for the micro-batch engine, so that Spark gets columns and no text.
+
+A reader has the values as Arrow batches and parses them at once, as a subtask of the continuous engine does. What
+Arrow's parser does not read as Spark's does stays text, and Spark parses it. So results are Spark's in each case.
+
+Where many values stay text the readers' work is for nothing. They leave all of it to Spark then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkapp.model.encoding.json_columns import columns_of
+from sparkapp.model.errors import InvalidArgument
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.sink.dead_letter import RAW_KEY
+from sparkapp.source.formats.json_text.decoder import JsonDecoder
+from sparkapp.spark.frames.record_policy import kept_columns
+
+_MANY = 0.1
+"""Share of the values of a batch that stay text, from which on a reader leaves the rest of its range to Spark."""
+
+
+def json_column(side: str) -> str:
+    """The column of the source with the decoded values of a side; null where the side is null, or stays text."""
+    return f"_json_{side}"
+
+
+def decoded_sides(spec: JobSpec) -> dict[str, str]:
+    """The sides that readers decode, with their DDL; called by the query's plan and by readers.
+
+    Types that only Spark's parser knows (timestamps, decimals, maps) leave their side to it.
+    """
+    source = spec.source
+    sides = (("key", source.key_format, source.key_schema), ("value", source.value_format, source.value_schema))
+    return {side: schema for side, chosen, schema in sides if chosen is Format.JSON and _is_known(schema)}
+
+
+def source_ddl(spec: JobSpec) -> str:
+    """DDL of the decoded columns, behind those of the source; empty without any."""
+    return "".join(f", {json_column(side)} STRUCT<{schema}>" for side, schema in decoded_sides(spec).items())
+
+
+class JsonReader:
+    """Adds the decoded columns to the batches of one read; made for each range, in an executor's worker.
+
+    :param columns: of the source that the query uses. A side that it does not use is not decoded.
+    """
+
+    def __init__(self, job: Job, columns: frozenset[str]) -> None:
+        self._decoders = {side: JsonDecoder(schema, side) for side, schema in decoded_sides(job.spec).items()}
+        self._used = {side for side in self._decoders if json_column(side) in columns}
+        self._keeps_text = RAW_KEY in kept_columns(job.spec)
+
+    def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the decoded columns; its text is only where Spark needs it."""
+        if not self._decoders:
+            return batch
+        columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for side, decoder in self._decoders.items():
+            if side not in self._used:
+                columns[json_column(side)] = pa.nulls(batch.num_rows, decoder.type)
+                continue
+            text = columns[side]
+            columns[json_column(side)] = decoded = decoder.decode_plain(text)
+            left = decoded.null_count - text.null_count
+            if left > _MANY * batch.num_rows:
+                self._used.discard(side)
+            if not self._keeps_text:
+                columns[side] = (
+                    pc.if_else(pc.is_null(decoded), text, pa.scalar(None, text.type))
+                    if left
+                    else (pa.nulls(batch.num_rows, text.type))
+                )
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _is_known(schema: str) -> bool:
+    try:
+        columns_of(schema)
+    except InvalidArgument:
+        return False
+    return True
