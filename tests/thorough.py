@@ -40,6 +40,7 @@ THOROUGH = (
     f"{_ENGINE}stateful",
     f"{_ENGINE}transform_errors",
     f"{_ENGINE}transforms",
+    f"{_ENGINE}two_clusters",
     f"{_ENGINE}unschedulable",
     f"{_ENGINE}user_modules",
     # A cell of each kind of fault stays.
@@ -59,6 +60,8 @@ THOROUGH = (
     f"{_PROTOCOL}durability",
     f"{_PROTOCOL}stale_coordinator",
     f"{_PROTOCOL}namings",
+    # A crash of each engine stays.
+    f"{_PROTOCOL}two_clusters",
     f"{_PROTOCOL}crashes.py::test_I05",
     "tests/conformance/test_s_offset_commits.py::test_S37_a_group_that_may_not_be_written",
     "tests/conformance/test_t_transactions.py::test_T02_broker_failure_before_notify",
@@ -90,6 +93,7 @@ OF_EVERY_COMMIT = (
     f"{_ENGINE}local_pace.py::test_killed_drivers",
     f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
     f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",
+    f"{_PROTOCOL}two_clusters.py::test_an_attempt_that_is_killed_in_a_checkpoint[between-commits",
     f"{_MATRIX}broker-restarted-task-has-produced-down",
     f"{_MATRIX}transaction-coordinator-killed-after-write-same",
     f"{_MATRIX}continuous-sink-without-leader-and-driver-killed",

@@ -60,12 +60,14 @@ def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
     spec, workload = job.spec, desired.workload
     engine, reason = chosen_engine(spec)
     source, sink, transform = spec.source, spec.sink, spec.transform
-    is_exact = sink.delivery_guarantee.transactional
+    is_exact, is_shared = sink.delivery_guarantee.transactional, sink.kafka is None
     executor = workload.executor
     plan = {
         "job": f"{job.namespace}/{job.name}",
         "engine": engine.value,
         "engineReason": reason,
+        "sourceCluster": "" if is_shared else spec.kafka.bootstrap_servers,
+        "sinkCluster": "" if is_shared else spec.sink_cluster.bootstrap_servers,
         "reads": source.topic_pattern or ", ".join(source.topics or map(str, source.partitions)),
         "group": source.group_id,
         "transform": transform.function or transform.arrow.name or (transform.sql and "SQL") or "none",
@@ -74,7 +76,7 @@ def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
         "deadLetters": spec.record_errors.dead_letter_topic,
         "deliveryGuarantee": sink.delivery_guarantee.value,
         "transactionalIdPrefix": sink.transactional_id_prefix if is_exact else "",
-        "offsetsTransactionalId": offsets_id(sink.transactional_id_prefix) if is_exact else "",
+        "offsetsTransactionalId": offsets_id(sink.transactional_id_prefix) if is_exact and is_shared else "",
         "subtasks": spec.parallelism,
         "checkpointSeconds": spec.checkpoint_interval,
         "stateConfigMap": names.state_config_map(job.name),

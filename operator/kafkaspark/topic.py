@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
         add_connection_options(parser)
         job = parser.add_argument_group("job", "whose brokers and credentials the command takes")
         add_resource_options(job, has="its brokers and credentials")
+        job.add_argument("--sink", action="store_true", help="the brokers of the job's sink, if it has its own")
         parser.set_defaults(answer=lambda options: _run(answer, options))
         return parser
 

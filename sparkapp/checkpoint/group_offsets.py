@@ -17,10 +17,13 @@ def offset_committer(
 ) -> OffsetCommitter:
     """Under ExactlyOnce no offset moves without a fence; otherwise the user may have no right to transactions.
 
+    With a cluster of the sink's own, the cluster of the source has no transactions, and the group is no evidence of any
+    (ADR 92).
+
     :param config: the job's consumer configuration, with the cluster's properties.
     """
     sink, sender = job.spec.sink, None
-    if sink.delivery_guarantee.transactional:
+    if sink.delivery_guarantee.transactional and sink.kafka is None:
         sender = OffsetTransactions(
             config, prefix=sink.transactional_id_prefix, group_id=job.spec.source.group_id, require_claim=claim.require
         )

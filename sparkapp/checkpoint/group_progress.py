@@ -10,7 +10,7 @@ from sparkapp.clients.deadline import Clock
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.delivery_guarantee import OffsetCommitMode, effective_offset_commit_mode
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import KafkaUnreachable
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -45,7 +45,7 @@ class GroupProgress:
         self._job = job
         self._group_offsets = group_offsets
         self._clock = clock
-        self.mode = effective_offset_commit_mode(job.spec.source.offset_commit, job.spec.sink.delivery_guarantee)
+        self.mode = job.spec.offset_commit_mode
         self._placed: set[TopicPartition] = set()
         self._kept = set(document.offsets) if document.checkpoint_id else set()
         """Partitions whose offsets the group has from this job."""

@@ -87,6 +87,7 @@ def document_after(
         stops={**last.stops, **checkpoint.stops},
         stopping=last.stopping,
         cluster_id=last.cluster_id,
+        sink_cluster_id=last.sink_cluster_id,
         topic_ids=checkpoint.topic_ids,
         redeploy_nonce=last.redeploy_nonce,
         counters=last.counters.plus(

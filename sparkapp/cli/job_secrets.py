@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 from sparkapp.model.errors import CommandRefused
-from sparkapp.model.job.access.mounts import secret_folders
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.sections.kafka import KafkaCluster
 
@@ -23,10 +22,10 @@ def job_security(kafka: KafkaCluster, namespace: str, context: str = "") -> dict
     :param context: of the kubeconfig.
     :raises CommandRefused: a Secret cannot be read, or lacks a key; or the token is of the job's service account.
     """
-    if kafka.authentication is not None and kafka.authentication.service_account_token is not None:
+    if kafka.has_own_token:
         msg = "the job authenticates with a token of its service account, which only its pods have"
         raise CommandRefused(msg, remedy=_REMEDY)
-    folders = secret_folders(kafka.tls, kafka.authentication)
+    folders = kafka.folders
     if not folders:
         return read_security(kafka)
     from sparkapp.checkpoint.kubernetes.job_resource import read_secret

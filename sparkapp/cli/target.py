@@ -15,6 +15,7 @@ from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CommandRefused
 from sparkapp.model.job.client.security_properties import read_security
+from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.spec import JobSpec
 
 DEFAULT_POOL_SIZE = 5
@@ -27,7 +28,7 @@ BOOTSTRAP_VARIABLE = "KAFKASPARK_BOOTSTRAP"
 class Target:
     """The cluster and the job that the common options name.
 
-    :param config: librdkafka properties of the cluster.
+    :param config: librdkafka properties of the cluster that has the transactions.
     :param prefixes: the job's present and previous transactional id prefixes; empty for all.
     :param document: the job's checkpoint document; None if none is named or none is written yet.
     :param has_state: whether a document is named. If none is written yet, no transaction is final.
@@ -47,7 +48,7 @@ class Target:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that :func:`target_of` reads; called for each ``txn`` command."""
-    cluster = parser.add_argument_group("cluster", "Kafka brokers, by default of the job")
+    cluster = parser.add_argument_group("cluster", "Kafka brokers, by default those of the job's sink")
     cluster.add_argument("--bootstrap", metavar="HOST:PORT", help="bootstrap brokers")
     cluster.add_argument(
         "--config", type=Path, metavar="FILE", help="client properties (librdkafka's names) for SASL and TLS"
@@ -92,12 +93,12 @@ def find_namespace(options: argparse.Namespace) -> None:
 def cluster_of_job(options: argparse.Namespace) -> dict[str, str]:
     """The librdkafka properties of a job's cluster, with its credentials.
 
-    :param options: of :func:`add_resource_options`, with a job or a resource.
+    :param options: of :func:`add_resource_options`, with a job or a resource. ``sink`` chooses the cluster of the sink.
     :raises CommandRefused: the resource or a Secret cannot be read.
     """
     find_namespace(options)
     spec, _, _ = _resource(options)
-    return {**_cluster(spec, options), "bootstrap.servers": spec.kafka.bootstrap_servers}
+    return _cluster(spec.sink_cluster if options.sink else spec.kafka, options)
 
 
 def target_of(options: argparse.Namespace) -> Target:
@@ -114,8 +115,8 @@ def target_of(options: argparse.Namespace) -> Target:
     if options.job is not None or options.resource is not None:
         spec, uid, state = _resource(options)
         # The user's file replaces all of the job's credentials.
-        config = {**(_cluster(spec, options) if not config else {}), **config}
-        config.setdefault("bootstrap.servers", spec.kafka.bootstrap_servers)
+        config = {**(_cluster(spec.sink_cluster, options) if not config else {}), **config}
+        config.setdefault("bootstrap.servers", spec.sink_cluster.bootstrap_servers)
         known.append(spec.sink.transactional_id_prefix)
         pool_size = pool_size or spec.sink.producers_pool_size
         if options.state is None and options.resource is None:
@@ -186,11 +187,11 @@ def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
     return spec, str(body["metadata"]["uid"]), str((body.get("status") or {}).get("state", ""))
 
 
-def _cluster(spec: JobSpec, options: argparse.Namespace) -> dict[str, str]:
+def _cluster(kafka: KafkaCluster, options: argparse.Namespace) -> dict[str, str]:
     from sparkapp.model.job.client.config import cluster_config
 
     if options.resource is None:
-        security = job_security(spec.kafka, options.namespace, options.context)
+        security = job_security(kafka, options.namespace, options.context)
     else:
-        security = read_security(spec.kafka)
-    return cluster_config(spec.kafka, security=security, client_id=CLIENT_ID)
+        security = read_security(kafka)
+    return cluster_config(kafka, security=security, client_id=CLIENT_ID)

@@ -32,11 +32,13 @@ class DriverEvent(ExplainedReason):
     FINISHED = "Finished", "The driver has read to the end of a bounded job."
     CREDENTIALS_CHANGED = (
         "CredentialsChanged",
-        "The Secrets of `spec.kafka` have new content, and the attempt drains for it. The next attempt uses it.",
+        "The Secrets of `spec.kafka` or `spec.sink.kafka` have new content. The attempt drains for it, and the next"
+        " attempt uses it.",
     )
     CREDENTIALS_REFUSED = (
         "CredentialsRefused",
-        "The Secrets of `spec.kafka` have new content that cannot be used yet. The job continues with the old content.",
+        "The Secrets of `spec.kafka` or `spec.sink.kafka` have new content that cannot be used yet. The job continues"
+        " with the old content.",
         "Correct the Secret or the brokers' side of the change, as the message says. The driver tries again.",
     )
     CHECKPOINT_NOT_KEPT = (

@@ -56,7 +56,9 @@ class Router:
         for name in names:
             if name in self._allowed:
                 continue
-            if is_read(self._spec.source, name) or name in self._spec.record_errors.topics:
+            # A topic of another cluster may have the name of a source topic.
+            reads = self._spec.sink.kafka is None and is_read(self._spec.source, name)
+            if reads or name in self._spec.record_errors.topics:
                 msg = (
                     f"column topic names {name!r}, which the job itself reads or writes dead letters to: set the column"
                     " to the target, or sink.topicFrom: Spec"

@@ -1,4 +1,4 @@
-"""Group offsets of jobs without transactions: a plain OffsetCommit, which nothing fences."""
+"""Group offsets that are no evidence of transactions: a plain OffsetCommit, which nothing fences."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Driver:
             )  # fmt: skip
         reason, message = "Drained", f"stopped after checkpoint {checkpoint_id}"
         if self._credentials_changed:
-            reason, message = CREDENTIALS_CHANGED, f"{message}: the Secrets of spec.kafka have new content"
+            reason, message = CREDENTIALS_CHANGED, f"{message}: its Kafka Secrets have new content"
         return Termination(outcome=AttemptOutcome.DRAINED, reason=reason, message=message, checkpoint_id=checkpoint_id)
 
     def _prepared_session(self, activation: Activation, stack: ExitStack) -> Future[Spark] | None:

@@ -17,15 +17,15 @@ from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.config import OfClusters, client_configs
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.report import SETTLED, AttemptOutcome, Termination, termination_of
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.state.retained_state import QueryState
 
@@ -43,19 +43,17 @@ def settle(job: Job, *, store: CheckpointStore, retained: RetainedStore, credent
     job = replace(job, spec=replace(job.spec, restore=Restore()))
     try:
         with ExitStack() as stack:
-            security = read_security(job.spec.kafka, credentials)
-            config = consumer_config(job, security=security)
-            cluster = KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
-            stack.callback(cluster.close)
-            client = TransactionClient(
-                cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
-            )
+            read = [read_security(cluster, credentials) for cluster in job.spec.clusters]
+            configs = client_configs(job, OfClusters(read[0], read[-1]))
+            clusters = JobClusters.opened(job, configs)
+            stack.callback(clusters.close)
+            client = TransactionClient(configs.sink)
             stack.callback(client.close)
             claim = Claim(store, job_uid=job.uid, attempt=job.attempt)
             recovery = recover(
-                job, store=store, control=KafkaTransactionControl(job, client, config, claim), now=now(),
-                retained=retained, engine=QueryState(), cluster_id=cluster.cluster_id(),
-                marks=KafkaGroupMarks(job, config, cluster),
+                job, store=store, control=KafkaTransactionControl(job, client, configs.source, claim), now=now(),
+                retained=retained, engine=QueryState(), clusters=clusters.ids,
+                marks=KafkaGroupMarks(job, configs.source, clusters.source),
             )  # fmt: skip
             # The pod may be gone before the operator reads its termination message.
             drained = replace(recovery.document, drained=True, created_at=now())

@@ -9,6 +9,7 @@ import pytest
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.pre_committed import PreCommitted
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint.codec import decode, encode
@@ -59,7 +60,7 @@ def attempt(
     sink = FakeTransactions()
     found = recover(
         job, store=store, control=FakeControl(), now="", retained=MemoryRetainedStore(), engine=QueryState(),
-        cluster_id="", marks=NoMarks(),
+        clusters=ClusterIds("", ""), marks=NoMarks(),
     )  # fmt: skip
     coordinator = CheckpointCoordinator(
         job, writer=DocumentWriter(store, found.document, found.version),

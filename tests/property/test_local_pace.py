@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sparkapp.checkpoint.document_writer import DocumentWriter
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
@@ -261,7 +262,7 @@ class LocalPaceStory(RuleBasedStateMachine):
         try:
             recovery = recover(
                 job, store=self.store, control=Control(self.brokers, meanwhile), now=NOW,
-                retained=MemoryRetainedStore(), engine=NoEngine(), cluster_id="",
+                retained=MemoryRetainedStore(), engine=NoEngine(), clusters=ClusterIds("", ""),
                 marks=Marks(self.brokers, self.number, left),
             )  # fmt: skip
         except CheckpointNotRetained:  # another checkpoint was recorded since the person decided

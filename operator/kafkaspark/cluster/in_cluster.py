@@ -23,7 +23,7 @@ from sparkapp.cli.job_checkpoints import ClusterCheckpoints
 from sparkapp.cli.table import refuse
 from sparkapp.cli.target import BOOTSTRAP_VARIABLE
 from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
-from sparkapp.model.job.access.mounts import SecretFolder, secret_folders
+from sparkapp.model.job.access.mounts import SecretFolder
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 _READS_INPUT = frozenset({"produce"})
@@ -126,11 +126,11 @@ def _document_of(options: argparse.Namespace) -> dict[str, str]:
 
 def _secrets_of(body: Mapping[str, Any]) -> tuple[SecretFolder, ...]:
     meta = body["metadata"]
-    kafka = spec_from_resource(body["spec"], namespace=meta["namespace"], name=meta["name"]).kafka
-    if kafka.authentication is not None and kafka.authentication.service_account_token is not None:
+    clusters = spec_from_resource(body["spec"], namespace=meta["namespace"], name=meta["name"]).clusters
+    if any(kafka.has_own_token for kafka in clusters):
         msg = "the job authenticates with a token of its service account, which only its pods have"
         raise CommandRefused(msg, remedy="run the command where a file of client properties is: --config FILE")
-    return secret_folders(kafka.tls, kafka.authentication)
+    return tuple(folder for kafka in clusters for folder in kafka.folders)
 
 
 def _image_of(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:

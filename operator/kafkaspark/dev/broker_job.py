@@ -42,7 +42,8 @@ def broker_job(job: Job, *, bootstrap: str, as_is: bool, writes_source: bool) ->
             spec, kafka=KafkaCluster(bootstrap_servers=bootstrap), metrics_port=0,
             source=source,
             sink=replace(
-                spec.sink, transactional_id_prefix=name, topic=spec.sink.topic if as_is else spec.sink.topic + SUFFIX
+                spec.sink, kafka=None, transactional_id_prefix=name,
+                topic=spec.sink.topic if as_is else spec.sink.topic + SUFFIX,
             ),
             record_errors=replace(spec.record_errors, dead_letter_topic=letters),
         ),

@@ -133,7 +133,7 @@ def _drained_unasked(draft: StatusDraft, observation: Observation, ending: Endin
     restarts["lastReason"] = ending.reason
     retry = draft.now + timedelta(seconds=delay)
     restarts["nextRetryTime"] = format_time(retry)
-    cause = "because the Secrets of spec.kafka have new content" if rotated else "although the operator did not stop it"
+    cause = "because its Kafka Secrets have new content" if rotated else "although the operator did not stop it"
     message = f"attempt {number} drained {cause}; the next attempt starts in {delay} s"
     draft.event(f"end/{number}", JobReason.RESTART_SCHEDULED, message)
     draft.set_state(JobState.RESTARTING, reason=ending.reason, message=message, phase=Phase.BACKING_OFF, deadline=retry)

@@ -30,9 +30,8 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
     # By this beginning of the name Spark knows its scratch space. The volume that it would add has no size limit.
     volumes.append({"name": "spark-local-dir-1", "emptyDir": {}})
     mounts.append({"name": "spark-local-dir-1", "mountPath": SPARK_DIRECTORY})
-    authentication = desired.spec.kafka.authentication
     # Only for the brokers' token: the kubelet writes it for the pod's account, and driver and executors are one user.
-    own_token = authentication is not None and authentication.service_account_token is not None
+    own_token = any(cluster.has_own_token for cluster in desired.spec.clusters)
     account = names.service_account if own_token else names.executor_service_account
     labels = names.labels(job.name, attempt=attempt, role=names.ROLE_EXECUTOR)
     pod = {

@@ -8,7 +8,7 @@ from typing import Any
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.workload import DesiredJob, PodResources
 from sparkapp.model import names
-from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder, secret_folders
+from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder
 from sparkapp.model.job.access.mounts import USER as USER_FOLDER
 
 SPARK_DIRECTORY = f"{names.WORK_DIRECTORY}/spark"
@@ -69,15 +69,16 @@ def volumes_and_mounts(
 
 
 def _kafka_volumes(desired: DesiredJob) -> Iterator[tuple[dict[str, Any], str]]:
-    """Volumes of ``spec.kafka``, each with its folder below :data:`names.CREDENTIALS_DIRECTORY`."""
-    kafka = desired.spec.kafka
-    for folder in secret_folders(kafka.tls, kafka.authentication):
-        yield _secret_volume("kafka", folder), folder.folder
-    token = kafka.authentication and kafka.authentication.service_account_token
-    if token:
-        source = {"path": TOKEN_FILE, "audience": token.audience, "expirationSeconds": token.expiration_seconds}
-        projected = {"defaultMode": _CREDENTIALS_MODE, "sources": [{"serviceAccountToken": source}]}
-        yield {"name": f"kafka-{USER_FOLDER}", "projected": projected}, USER_FOLDER
+    """Volumes of the job's clusters, each with its folder below :data:`names.CREDENTIALS_DIRECTORY`."""
+    for cluster in desired.spec.clusters:
+        for folder in cluster.folders:
+            yield _secret_volume("kafka", folder), folder.folder
+        token = cluster.authentication and cluster.authentication.service_account_token
+        if token:
+            source = {"path": TOKEN_FILE, "audience": token.audience, "expirationSeconds": token.expiration_seconds}
+            projected = {"defaultMode": _CREDENTIALS_MODE, "sources": [{"serviceAccountToken": source}]}
+            own = f"{cluster.folder_prefix}{USER_FOLDER}"
+            yield {"name": f"kafka-{own}", "projected": projected}, own
 
 
 def _secret_volume(prefix: str, folder: SecretFolder) -> dict[str, Any]:

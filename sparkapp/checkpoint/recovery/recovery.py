@@ -1,6 +1,6 @@
 """Restart, in the protocol's order, before anything is produced.
 
-1. Read and validate the document, which must be of this Kafka cluster. 2. Claim it for this attempt by
+1. Read and validate the document, which must be of these Kafka clusters. 2. Claim it for this attempt by
 compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
 open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
 checkpoint that ``spec.restore`` names. Where subtasks committed by themselves the group's offsets decide (ADR 56).
@@ -13,7 +13,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sparkapp.checkpoint.recovery.cluster_identity import on_cluster, refuse_other_than_named, refuse_snapshot_elsewhere
+from sparkapp.checkpoint.recovery.cluster_identity import (
+    ClusterIds,
+    on_clusters,
+    refuse_other_than_named,
+    refuse_snapshot_elsewhere,
+)
 from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
 from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_starts import resumed
@@ -70,15 +75,15 @@ def recover(
     now: str,
     retained: RetainedStore,
     engine: EngineTexts,
-    cluster_id: str,
+    clusters: ClusterIds,
     marks: GroupMarks,
 ) -> Recovery:
     """Runs the order above; called by the driver once, before the engine starts.
 
     :param now: RFC 3339 time for the document.
     :param retained: earlier checkpoints, for a restore, and to detect changes of the document.
-    :param cluster_id: Kafka's id of the cluster that ``control`` talks to, empty where it is not known.
-    :param marks: of the job's group, on that cluster.
+    :param clusters: Kafka's ids of the clusters that ``marks`` and ``control`` ask.
+    :param marks: of the job's group.
     :raises ClusterChanged: the document or the spec is of another cluster; nothing was changed.
     :raises StateRolledBack: the job has committed more than the document knows; nothing was changed.
     :raises CheckpointError: the document cannot be read, or is another job's; nothing was changed.
@@ -98,22 +103,22 @@ def recover(
     edited = ""
     if found.text is None:
         refuse_lost_state(job, retained)
-        refuse_other_than_named(job, cluster_id)
+        refuse_other_than_named(job, clusters)
         latest = refuse_older_state(None, marks, job)
-        snapshot = _due_snapshot(job, None, cluster_id)
+        snapshot = _due_snapshot(job, None, clusters.source)
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
-            parallelism=job.spec.parallelism, prefix=prefix, cluster_id=cluster_id,
-            redeploy_nonce=job.spec.restore.nonce,
+            parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
+            cluster_id=clusters.source, sink_cluster_id=clusters.other_sink,
         )  # fmt: skip
     else:
         previous = decode(found.text, job_uid=job.uid)
         if previous.attempt >= job.attempt:
             msg = f"attempt {previous.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
             raise CheckpointConflict(msg)
-        previous = on_cluster(previous, job, cluster_id)
+        previous = on_clusters(previous, job, clusters)
         latest = refuse_older_state(previous, marks, job)
-        snapshot = _due_snapshot(job, previous, cluster_id)
+        snapshot = _due_snapshot(job, previous, clusters.source)
         engine.rewound(previous.engine)  # refuses a text that is not the engine's
         edited = signs_of_edit(previous, retained) if previous.local is None else ""
         # Parallelism stays the writer's: the committables' ranges are derived with it.

@@ -14,7 +14,7 @@ from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.checkpoint.rollback import is_older, latest_commit
-from sparkapp.model.delivery_guarantee import OffsetCommitMode, effective_offset_commit_mode
+from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import KafkaAccessError, StateRolledBack
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import StartupMode
@@ -65,7 +65,7 @@ class KafkaGroupMarks:
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
         """See :meth:`GroupMarks.of`. Open transactions are not waited for: recovery has yet to end them."""
         source = self._job.spec.source
-        mode = effective_offset_commit_mode(source.offset_commit, self._job.spec.sink.delivery_guarantee)
+        mode = self._job.spec.offset_commit_mode
         if source.group_membership.subscribes or mode is OffsetCommitMode.DISABLED:
             # The group itself decides where partitions resume, or no offset has a mark.
             return ()

@@ -1,4 +1,4 @@
-"""The properties of ``spec.kafka`` as a pod's clients use them: a snapshot of the mounted Secrets.
+"""The properties of the job's clusters as a pod's clients use them: a snapshot of the mounted Secrets.
 
 librdkafka reads certificate and key for each client that it creates, and each transaction has a client of its own.
 Spark starts Python workers during the whole attempt, and a worker opens clients when a task needs them. Without a
@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkapp.clients.security.tls_diagnosis import tls_context, uses_tls
+from sparkapp.model.job.client.config import OfClusters
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.spec import JobSpec
 
 _LOCATIONS = ("ssl.certificate.location", "ssl.key.location")
 _copies: dict[bytes, str] = {}
@@ -24,13 +26,22 @@ _held: dict[KafkaCluster, dict[str, str]] = {}
 def mounted_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[str, str]:
     """The present properties, with a copy of certificate and key; equal as long as the Secrets are.
 
-    Called by the driver for its clients and its watch, and where the brokers refuse a worker's held properties.
+    Called where the brokers refuse a worker's held properties.
 
     :param directory: by default the pod's.
     :raises CredentialsUnusable: a Secret is not mounted, lacks a key, or holds something else.
     """
     security = read_security(kafka, directory)
     return {name: _copied(value) if name in _LOCATIONS else value for name, value in security.items()}
+
+
+def mounted_securities(spec: JobSpec, directory: Path | None = None) -> OfClusters:
+    """:func:`mounted_security` of both clusters; called by the driver. One cluster's Secrets are read once.
+
+    :raises CredentialsUnusable: as there.
+    """
+    found = [mounted_security(cluster, directory) for cluster in spec.clusters]
+    return OfClusters(found[0], found[-1])
 
 
 def held_security(kafka: KafkaCluster) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Notices that the Secrets of ``spec.kafka`` have new content, and that the brokers accept it.
+"""Notices that the Secrets of the job's clusters have new content, and that the brokers accept it.
 
 The kubelet replaces the mounted files while the job runs. The driver compares them with what its clients have, and ends
 its attempt when the next attempt can connect (ADR 47).
@@ -6,24 +6,23 @@ its attempt when the next attempt can connect (ADR 47).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sparkapp.clients.daemon_thread import PeriodicThread
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.job.client.config import OfClusters
 
 LOOK_SECONDS = 5.0
 """Between two looks at the files. The kubelet takes up to a minute or two to write them."""
 TRY_SECONDS = 10.0
 """Between two connections with credentials that the brokers refuse."""
 
-Security = Mapping[str, str]
-
 
 class CredentialsWatch:
     """Looks at the mounted files in a daemon thread, from :meth:`start` until :meth:`close`.
 
-    :param read: the present properties (:func:`sparkapp.clients.security.mounted.mounted_security`).
+    :param read: the present properties (:func:`sparkapp.clients.security.mounted.mounted_securities`).
     :param current: the properties of the attempt's clients.
     :param check: connects with new properties; raises where they cannot be loaded or the brokers refuse them.
     :param changed: called once, in the thread, when the brokers accept new properties.
@@ -33,9 +32,9 @@ class CredentialsWatch:
     def __init__(
         self,
         *,
-        read: Callable[[], Security],
-        current: Security,
-        check: Callable[[Security], None],
+        read: Callable[[], OfClusters],
+        current: OfClusters,
+        check: Callable[[OfClusters], None],
         changed: Callable[[], None],
         refused: Callable[[KafkaSparkJobError], None],
     ) -> None:
@@ -43,7 +42,8 @@ class CredentialsWatch:
         self._check = check
         self._changed = changed
         self._refused = refused
-        self._current = self._seen = current
+        self._current = current
+        self._seen: OfClusters | None = current
         self._told: object = None
         self._try_again = Deadline.after(0)
         self._done = False
@@ -62,19 +62,20 @@ class CredentialsWatch:
         if self._done:
             return
         try:
-            before, self._seen = self._seen, self._read()
+            before, now = self._seen, self._read()
         except KafkaSparkJobError as error:
-            self._seen = {}
+            self._seen = None
             self._tell(error, error.message)
             return
-        if self._seen == self._current:
+        self._seen = now
+        if now == self._current:
             self._told = None
-        elif self._seen != before:
+        elif now != before:
             self._try_again = Deadline.after(0)
         elif self._try_again.expired:
-            self._try(self._seen)
+            self._try(now)
 
-    def _try(self, security: Security) -> None:
+    def _try(self, security: OfClusters) -> None:
         try:
             self._check(security)
         except KafkaSparkJobError as error:

@@ -60,11 +60,12 @@ def is_read(source: Source, topic: str) -> bool:
 def check_no_loop(spec: JobSpec) -> None:
     """The job does not read what it writes. Topics that the source names are checked with the spec's other rules.
 
-    Called by the driver before anything is started; the CRD's CEL rules say the same at apply.
+    Called by the driver before anything is started; the CRD's CEL rules say the same at apply. What is written to
+    another cluster is not read.
 
     :raises ConfigurationError: naming the field and what to type instead.
     """
-    if not spec.source.topic_pattern:
+    if not spec.source.topic_pattern or spec.sink.kafka is not None:
         return
     pattern = TopicPattern(spec.source.topic_pattern)
     written = {"spec.sink.topic": (spec.sink.topic,), "spec.deadLetter.topic": spec.record_errors.topics}

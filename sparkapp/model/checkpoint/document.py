@@ -102,7 +102,8 @@ class CheckpointDocument:
     :param stops: end offset of each partition of a bounded job, as far as it is known; empty for an unbounded job.
     :param stopping: :attr:`Stopping.fingerprint` of the setting behind the stops; another setting fixes new stops.
     :param finished: True where a bounded job has completed all its records.
-    :param cluster_id: id of the Kafka cluster of offsets and transactions; empty where it is not known.
+    :param cluster_id: id of the Kafka cluster of offsets and group; empty where it is not known.
+    :param sink_cluster_id: id of the Kafka cluster of transactions; empty where it is that of the offsets.
     :param topic_ids: the first 60 bits of each topic's id, as Kafka prints them; topics without a known id are absent.
     :param redeploy_nonce: the last ``spec.restore.nonce`` that was served: each higher nonce restores once.
     :param local: set where subtasks committed by themselves (ADR 56): ``evidence_group`` decides then, and the offsets
@@ -133,6 +134,7 @@ class CheckpointDocument:
         key="bounded.stops", default_factory=dict, read=offsets_of, write=by_topic
     )
     cluster_id: str = ""
+    sink_cluster_id: str = ""
     topic_ids: Mapping[str, str] = stored(default_factory=dict, is_hidden=True)
     redeploy_nonce: int = 0
     counters: Counters = stored(default_factory=Counters, is_needed=True)

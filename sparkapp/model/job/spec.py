@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from sparkapp.model.checkpoint.naming import MAX_PARALLELISM
+from sparkapp.model.delivery_guarantee import OffsetCommit, OffsetCommitMode, effective_offset_commit_mode
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.encoding.schema import Described, IntOrString, ObjectDefault, Rule, at, held_by, part
@@ -193,7 +194,7 @@ class JobSpec:
         reader=_state_partitions_from,
         form=held_by(_STATE_PARTITIONS_RULE),
     )
-    kafka: KafkaCluster = at("Kafka cluster of source and sink.")
+    kafka: KafkaCluster = at("Kafka cluster of the source, and of the sink unless sink.kafka names another.")
     source: Source = at("Records that the job reads. Exactly one of topics, topicPattern and partitions is set.")
     transform: Transform = at(
         "Transform of the records, in Python or SQL. Without it records pass through unchanged.", absent=None
@@ -212,6 +213,24 @@ class JobSpec:
     def has_local_pace(self) -> bool:
         """Whether subtasks commit transactions of their own, of which checkpoints are records (ADR 56)."""
         return self.commit_interval_millis > 0
+
+    @property
+    def sink_cluster(self) -> KafkaCluster:
+        """The cluster of the sink's topics and of the transactions."""
+        return self.sink.kafka or self.kafka
+
+    @property
+    def clusters(self) -> tuple[KafkaCluster, ...]:
+        """The cluster of the source, and the sink's where it is another."""
+        return (self.kafka,) if self.sink.kafka is None else (self.kafka, self.sink.kafka)
+
+    @property
+    def offset_commit_mode(self) -> OffsetCommitMode:
+        """Where the group's offsets are committed. No transaction has offsets of another cluster's group (ADR 92)."""
+        choice = self.source.offset_commit
+        if self.sink.kafka is not None and choice is OffsetCommit.IN_TRANSACTION:
+            choice = OffsetCommit.ON_CHECKPOINT
+        return effective_offset_commit_mode(choice, self.sink.delivery_guarantee)
 
     @property
     def wanted_state_partitions(self) -> int:

@@ -13,11 +13,13 @@ from sparkapp.model.job.spec import JobSpec
 def log_scope(spec: JobSpec, *, earlier_topics: Iterable[str] = (), earlier_group: str = "") -> LogScope:
     """The scope by the spec and by the checkpoint document, which knows what earlier specs named. Pure.
 
-    Where a column names the topics, any topic can be among them.
+    Where a column names the topics, any topic can be among them. The group of a job with two clusters is in no
+    transaction.
 
     :param earlier_topics: and ``earlier_group``: of the document; empty for none.
     """
-    offsets = spec.source.group_id if spec.source.offset_commit is not OffsetCommit.DISABLED else ""
+    has_offsets = spec.sink.kafka is None and spec.source.offset_commit is not OffsetCommit.DISABLED
+    offsets = spec.source.group_id if has_offsets else ""
     topics = frozenset([*sink_topics(spec), *earlier_topics])
     return LogScope(
         topics=None if spec.sink.topic_from is TopicFrom.COLUMN else topics,

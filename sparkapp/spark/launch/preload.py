@@ -53,7 +53,7 @@ PLANNERS = (
 VARIABLE = "KAFKASPARK_PRELOAD"
 """Names the modules that only this job's workers need; the settings of a session set it."""
 KAFKA_VARIABLE = "KAFKASPARK_KAFKA"
-"""Has ``spec.kafka``, for which workers hold the mounted Secrets; the settings of a session set it."""
+"""Has the job's clusters with Secrets, which workers hold as they are mounted; the settings of a session set it."""
 _PANDAS = "pandas"
 _PARSERS = "sparkapp.source.formats"
 """The package with the parsers of registered formats; each module has its format's name."""
@@ -70,8 +70,9 @@ _ENCODERS = {
 
 def variables_of(spec: JobSpec) -> dict[str, str]:
     """Variables for the worker daemon of a job; empty for a job without special needs."""
-    secured = spec.kafka.tls is not None or spec.kafka.authentication is not None
-    values = {VARIABLE: _wanted_by(spec), KAFKA_VARIABLE: json.dumps(encode_part(spec.kafka)) if secured else ""}
+    secured = [each for each in spec.clusters if each.tls is not None or each.authentication is not None]
+    clusters = json.dumps([encode_part(each) for each in secured]) if secured else ""
+    values = {VARIABLE: _wanted_by(spec), KAFKA_VARIABLE: clusters}
     return {name: value for name, value in values.items() if value}
 
 
@@ -97,10 +98,9 @@ def preload_workers() -> None:
         sys.meta_path.insert(0, _NoPandas())
     _preload((*WORKERS, *wanted))
     importlib.import_module("pyarrow").scalar(0)  # imports pandas or fails to, once for all forks
-    kafka = os.environ.get(KAFKA_VARIABLE)
-    if kafka:
+    for cluster in json.loads(os.environ.get(KAFKA_VARIABLE) or "[]"):
         with suppress(CredentialsUnusable):
-            held_security(decode_part(KafkaCluster, json.loads(kafka), ""))
+            held_security(decode_part(KafkaCluster, cluster, ""))
     _settle()
 
 

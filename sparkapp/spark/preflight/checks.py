@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,13 +21,15 @@ from sparkapp.dataplane.client_check import check_consumer, check_producer
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import OffsetCommit
 from sparkapp.model.errors import AuthorizationFailed, KafkaAccessError, TopicNotFound, TransactionTimeoutTooLong
-from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.config import OfClusters, client_configs, sink_config
+from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.source import OnTopicDeleted
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import StartupMode
 from sparkapp.model.partition import TopicPartition
 from sparkapp.sink.delivery import producer_config
 from sparkapp.source.enumerator.subscriber import not_found, subscriber_of
+from sparkapp.spark.preflight.job_clusters import JobClusters
 
 LOG = logging.getLogger(__name__)
 
@@ -38,11 +41,12 @@ _RIGHTS_SECONDS = 20.0
 
 
 class Right(NamedTuple):
-    """An operation on a topic, a group, or the transactional ids of a prefix."""
+    """An operation on a topic, a group, or the transactional ids of a prefix; and the cluster that grants it."""
 
     operation: str
     kind: str
     name: str
+    cluster: KafkaCluster
 
     @property
     def options(self) -> str:
@@ -52,8 +56,8 @@ class Right(NamedTuple):
         return f"--operation {operation} --{self.kind} {self.name}{prefixed}"
 
 
-def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[str, str]:
-    """The configuration of the job's consumer, after librdkafka accepted it and the producers' configuration.
+def checked_configs(job: Job, security: OfClusters) -> OfClusters:
+    """The configurations of the job's clients, after librdkafka accepted those of its consumer and its producers.
 
     Needs no broker; called by the wiring first of all.
 
@@ -62,54 +66,49 @@ def checked_consumer_config(job: Job, *, security: Mapping[str, str]) -> dict[st
     """
     LOG.info("batch path: %s", implementation())
     source, sink = job.spec.source, job.spec.sink
-    consumer = consumer_config(job, security=security)
-    check_consumer(consumer, source.properties)
-    shared = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}-check")
-    config = producer_config(job, shared)
+    configs = client_configs(job, security)
+    check_consumer(dict(configs.source), source.properties)
+    config = producer_config(job, sink_config(job, security=security.sink, role="-check"))
     if sink.delivery_guarantee.transactional:
         config["transactional.id"] = sink.transactional_id_prefix
     check_producer(config, sink.properties)
-    return consumer
+    return configs
 
 
-def cluster_view(config: Mapping[str, str]) -> KafkaClusterView:
-    """The job's source cluster; the caller closes it."""
-    return KafkaClusterView(config, read_committed=config["isolation.level"] == "read_committed")
-
-
-def check_credentials(job: Job, security: Mapping[str, str]) -> None:
+def check_credentials(job: Job, security: OfClusters) -> None:
     """Whether the clients could use the new content of the job's Secrets.
 
     :raises KafkaSparkJobError: why they could not.
     """
-    check_usable(security)
-    config = checked_consumer_config(job, security=security)
-    cluster = cluster_view(config)
+    for properties in security:
+        check_usable(properties)
+    configs = checked_configs(job, security)
+    clusters = JobClusters.opened(job, configs)
     try:
-        check_rights(job, cluster, config)
+        check_rights(job, clusters, configs)
     finally:
-        cluster.close()
+        clusters.close()
 
 
-def check_rights(job: Job, cluster: KafkaClusterView, config: Mapping[str, str]) -> None:
+def check_rights(job: Job, clusters: JobClusters, configs: OfClusters) -> None:
     """Finds the missing rights of docs/kafka-acls.md, before a task fails for one of them.
 
     Called by the wiring before :func:`check_kafka`, because brokers hide topics that the user may not describe. Brokers
     report the rights on topics. Those on group and transactional ids show in answers to requests that change nothing.
 
-    :param config: properties of the job's clients.
+    :param configs: of the job's clients.
     :raises AuthorizationFailed: naming each missing right, with the command that grants it.
     :raises KafkaAccessError: no broker accepts the connection.
     """
-    probing = run_in_background(lambda: _missing_of_coordinators(job, config), name="rights")
-    missing = _missing_of_topics(job, cluster)
+    probing = run_in_background(lambda: _missing_of_coordinators(job, configs), name="rights")
+    missing = _missing_of_topics(job, clusters)
     # OffsetFetch also needs the topic, so its answer counts only where the topic's rights are complete.
     missing = missing or probing.result()
     if missing:
-        raise _refusal(job, missing)
+        raise _refusal(missing)
 
 
-def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
+def check_kafka(job: Job, clusters: JobClusters) -> None:
     """Reaches the brokers, finds the topics and compares the transaction time-out; called by the wiring.
 
     :raises ConfigurationError: the job would read what it writes, or RE2 refuses ``source.topicPattern``.
@@ -123,7 +122,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
     deadline = Deadline.after(_YOUNG_SECONDS)
     while True:
         try:
-            _check_topics(job, cluster)
+            _check_topics(job, clusters)
             break
         except TopicNotFound:
             if deadline.expired:
@@ -131,7 +130,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
         time.sleep(_PAUSE)
     if not job.spec.sink.delivery_guarantee.transactional:
         return
-    values = cluster.broker_config(_MAX_TIMEOUT).values()
+    values = clusters.sink.broker_config(_MAX_TIMEOUT).values()
     allowed = min((int(value) for value in values if value.isdigit()), default=None)
     wanted = job.spec.sink.transaction_timeout_millis
     if allowed is not None and wanted > allowed:
@@ -141,6 +140,7 @@ def check_kafka(job: Job, cluster: KafkaClusterView) -> None:
 def with_record_limits(job: Job, cluster: KafkaClusterView) -> Job:
     """The job with ``max.message.bytes`` of the topics that it writes, for its tasks. Called by the wiring.
 
+    :param cluster: of the sink.
     A topic whose settings the user may not read has none, and the job works without.
     """
     try:
@@ -168,45 +168,54 @@ def _too_long(job: Job, wanted: int, allowed: int) -> TransactionTimeoutTooLong:
     )
 
 
-def _check_topics(job: Job, cluster: KafkaClusterView) -> None:
+def _check_topics(job: Job, clusters: JobClusters) -> None:
     subscriber, dead_letters = subscriber_of(job.spec.source), job.spec.record_errors.topics
     written = {job.spec.sink.topic: "sink topic", **dict.fromkeys(dead_letters, "dead letter topic")}
-    topics = known_topics(cluster, {*written, *subscriber.named})
-    missing = [f"{role} {name!r}" for name, role in written.items() if name not in topics]
-    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL and (unread := subscriber.missing(topics)):
+    if clusters.are_shared:
+        read = there = known_topics(clusters.source, {*written, *subscriber.named})
+    else:
+        read, there = known_topics(clusters.source, subscriber.named), known_topics(clusters.sink, written)
+    missing = [f"{role} {name!r}" for name, role in written.items() if name not in there]
+    if job.spec.source.on_topic_deleted is OnTopicDeleted.FAIL and (unread := subscriber.missing(read)):
         missing.insert(0, unread)
     if missing:
         raise not_found(*missing)
 
 
-def _missing_of_topics(job: Job, cluster: KafkaClusterView) -> list[Right]:
+def _missing_of_topics(job: Job, clusters: JobClusters) -> list[Right]:
     spec, subscriber = job.spec, subscriber_of(job.spec.source)
     # Brokers list only topics that the user may describe; the right to read one of them can still be missing.
-    read = subscriber.named or {partition.topic for partition in subscriber.partitions(cluster.topics())}
-    needed = dict.fromkeys(sorted(read), "READ")
-    needed |= dict.fromkeys([spec.sink.topic, *spec.record_errors.topics], "WRITE")
-    allowed = {name: facts.operations for name, facts in cluster.facts(needed).items()}
-    return [
-        Right(operation, "topic", name)
-        for name, operation in needed.items()
-        if (granted := allowed.get(name)) is not None and operation not in granted
-    ]
-
-
-def _missing_of_coordinators(job: Job, config: Mapping[str, str]) -> list[Right]:
-    spec, deadline = job.spec, Deadline.after(_RIGHTS_SECONDS)
-    probe = RightsProbe(config)
+    read = subscriber.named or {partition.topic for partition in subscriber.partitions(clusters.source.topics())}
+    reads = dict.fromkeys(sorted(read), "READ")
+    writes = dict.fromkeys([spec.sink.topic, *spec.record_errors.topics], "WRITE")
+    asked = (
+        [(clusters.source, spec.kafka, reads | writes)]
+        if clusters.are_shared
+        else [(clusters.source, spec.kafka, reads), (clusters.sink, spec.sink_cluster, writes)]
+    )
     missing = []
-    try:
-        # Any topic will do: the group is checked first.
-        topic = min(subscriber_of(spec.source).named, default=spec.sink.topic)
-        if _uses_group(job) and not probe.may_read_group(spec.source.group_id, TopicPartition(topic, 0), deadline):
-            missing.append(Right("READ", "group", spec.source.group_id))
-        prefix = spec.sink.transactional_id_prefix
+    for view, cluster, needed in asked:
+        allowed = {name: facts.operations for name, facts in view.facts(needed).items()}
+        missing += [
+            Right(operation, "topic", name, cluster)
+            for name, operation in needed.items()
+            if (granted := allowed.get(name)) is not None and operation not in granted
+        ]
+    return missing
+
+
+def _missing_of_coordinators(job: Job, configs: OfClusters) -> list[Right]:
+    spec, deadline = job.spec, Deadline.after(_RIGHTS_SECONDS)
+    missing = []
+    # Any topic will do: the group is checked first.
+    topic = TopicPartition(min(subscriber_of(spec.source).named, default=spec.sink.topic), 0)
+    group, prefix = spec.source.group_id, spec.sink.transactional_id_prefix
+    with closing(RightsProbe(configs.source)) as probe:
+        if _uses_group(job) and not probe.may_read_group(group, topic, deadline):
+            missing.append(Right("READ", "group", group, spec.kafka))
+    with closing(RightsProbe(configs.sink)) as probe:
         if spec.sink.delivery_guarantee.transactional and not probe.may_write_id(offsets_id(prefix), deadline):
-            missing.append(Right("WRITE", "transactional-id", f"{prefix}-"))
-    finally:
-        probe.close()
+            missing.append(Right("WRITE", "transactional-id", f"{prefix}-", spec.sink_cluster))
     return missing
 
 
@@ -219,17 +228,20 @@ def _uses_group(job: Job) -> bool:
     )
 
 
-def grants(job: Job, missing: Iterable[Right]) -> str:
+def grants(missing: Iterable[Right]) -> str:
     """The commands that grant these rights to the job's user."""
-    authentication = job.spec.kafka.authentication
+    return "; ".join(_grant(right) for right in missing)
+
+
+def _grant(right: Right) -> str:
+    authentication = right.cluster.authentication
     user = (authentication and (authentication.username or authentication.client_id)) or "USER"
-    return "; ".join(
-        f"kafka-acls.sh --bootstrap-server {job.spec.kafka.bootstrap_servers} --add"
+    return (
+        f"kafka-acls.sh --bootstrap-server {right.cluster.bootstrap_servers} --add"
         f" --allow-principal User:{user} {right.options}"
-        for right in missing
     )
 
 
-def _refusal(job: Job, missing: list[Right]) -> AuthorizationFailed:
+def _refusal(missing: list[Right]) -> AuthorizationFailed:
     listed = ", ".join(f"{right.operation} on {right.kind} {right.name}" for right in missing)
-    return AuthorizationFailed(f"the job's Kafka user lacks {listed}", remedy=grants(job, missing))
+    return AuthorizationFailed(f"the job's Kafka user lacks {listed}", remedy=grants(missing))

@@ -108,7 +108,7 @@ def show_durability(job: Job, cluster: Cluster, shown: Shown) -> Future[None]:
 
 
 def find_durability(job: Job, cluster: Cluster) -> Finding:
-    """Asks for the topics that the job's transactions write, and judges them.
+    """Asks the sink's cluster for the topics that the job's transactions write, and judges them.
 
     With ``sink.topicFrom: Column`` the topics of the column are not known yet.
 
@@ -116,7 +116,7 @@ def find_durability(job: Job, cluster: Cluster) -> Finding:
     """
     spec = job.spec
     topics = [spec.sink.topic, *spec.record_errors.topics]
-    if spec.source.offset_commit is not OffsetCommit.DISABLED:
+    if spec.sink.kafka is None and spec.source.offset_commit is not OffsetCommit.DISABLED:
         topics.append(GROUP_OFFSETS)
     deadline = Deadline.after(_YOUNG_SECONDS)
     while not (facts := cluster.facts(topics)).keys() >= set(topics) and not deadline.expired:
@@ -157,9 +157,9 @@ def judge(job: Job, topics: list[str], facts: dict[str, TopicFacts], in_sync: di
 
 
 def _lacking(job: Job, reason: Durability, operation: str, topics: list[str], effect: str) -> _Part:
-    rights = [Right(operation, "topic", name) for name in topics]
+    rights = [Right(operation, "topic", name, job.spec.sink_cluster) for name in topics]
     listed = ", ".join(f"{operation} on topic {name}" for name in topics)
-    return _Part(reason, f"the job's Kafka user lacks {listed}", effect, grants(job, rights))
+    return _Part(reason, f"the job's Kafka user lacks {listed}", effect, grants(rights))
 
 
 def _few_copies(name: str, copies: tuple[int, ...]) -> str:
@@ -169,7 +169,7 @@ def _few_copies(name: str, copies: tuple[int, ...]) -> str:
 
 
 def _commands(job: Job, few: dict[str, tuple[int, ...]], alone: list[str]) -> list[str]:
-    servers = f"--bootstrap-server {job.spec.kafka.bootstrap_servers}"
+    servers = f"--bootstrap-server {job.spec.sink_cluster.bootstrap_servers}"
     commands = []
     if few:
         first = [{"topic": name, "partition": copies.index(1), "replicas": [1, 2, 3]} for name, copies in few.items()]

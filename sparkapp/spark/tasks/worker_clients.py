@@ -17,7 +17,7 @@ from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer
-from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.config import consumer_config, sink_config
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.sections.sink import Partitioner, TopicFrom
 from sparkapp.model.job.spec import Job
@@ -71,7 +71,7 @@ def producers_for(job: Job) -> ProducerPool:
     """The worker's producers of a job; opened on first use."""
     key = _only(job)
     if key not in _pools:
-        shared = _sink_config(job, held_security(job.spec.kafka))
+        shared = _sink_config(job, held_security(job.spec.sink_cluster))
         client = _coordinators[key] = TransactionClient(shared)
         _pools[key] = ProducerPool(
             open_producer=open_producer, client=client, config=producer_config(job, shared), renew=partial(_renew, job),
@@ -82,7 +82,7 @@ def producers_for(job: Job) -> ProducerPool:
 
 def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapping[str, str]] | None:
     """Clients of the pool by the present content of the mounted Secrets; None where that is the configuration's."""
-    shared = _sink_config(job, mounted_security(job.spec.kafka))
+    shared = _sink_config(job, mounted_security(job.spec.sink_cluster))
     renewed = producer_config(job, shared)
     if renewed == config:
         return None
@@ -93,7 +93,7 @@ def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapp
 
 
 def _sink_config(job: Job, security: Mapping[str, str]) -> dict[str, str]:
-    return cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}-sink")
+    return sink_config(job, security=security, role="-sink")
 
 
 def opened_producers(job: Job) -> ProducerPool | None:
@@ -111,7 +111,7 @@ def router_for(job: Job, *, start: int) -> Router | None:
         return None
     key = _only(job)
     if key not in _topics:
-        _topics[key] = SinkTopics(_sink_config(job, held_security(job.spec.kafka)))
+        _topics[key] = SinkTopics(_sink_config(job, held_security(job.spec.sink_cluster)))
     return Router(job.spec, partitions_of=_topics[key].partitions, start=start)
 
 
@@ -128,4 +128,4 @@ def _only(job: Job) -> str:
 
 
 def _key(job: Job) -> str:
-    return json.dumps([job.uid, job.attempt, job.spec.kafka.bootstrap_servers])
+    return json.dumps([job.uid, job.attempt, *(cluster.bootstrap_servers for cluster in job.spec.clusters)])

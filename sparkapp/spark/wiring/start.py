@@ -20,7 +20,6 @@ from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore, StateOfCheckpoints
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
-from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.event_reason import DriverEvent
@@ -34,6 +33,7 @@ from sparkapp.sink.pre_commit_check import PreCommitCheck
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.source.enumerator.enumerator_of_job import enumerator_of
 from sparkapp.source.group.membership import GroupMembership
+from sparkapp.spark.preflight.job_clusters import JobClusters
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Parts:
     :param control: ends the transactions of previous attempts.
     :param ends: proves the ends of this attempt's transactions.
     :param client: asks coordinators about this attempt's transactions.
-    :param cluster: partitions and offsets. :param config: of the job's consumers.
+    :param clusters: partitions and offsets. :param config: of the job's consumers.
     :param evidence: the group's offsets, for a job of the local pace.
     :param now: gives RFC 3339 times. :param warn: gets events.
     :param hook: called at each step of a checkpoint.
@@ -62,7 +62,7 @@ class Parts:
     control: TransactionControl
     ends: ProvenEnds
     client: TransactionClient
-    cluster: KafkaClusterView
+    clusters: JobClusters
     config: Mapping[str, str]
     evidence: Evidence
     now: Callable[[], str]
@@ -100,7 +100,7 @@ def start(
     """
     retainer = _retainer(job, parts, recovery, stack)
     membership = group_offsets if isinstance(group_offsets, GroupMembership) else None
-    enumerator = enumerator_of(job.spec, parts.cluster, warn=parts.warn, membership=membership)
+    enumerator = enumerator_of(job.spec, parts.clusters.source, warn=parts.warn, membership=membership)
     restored = recovery.document
     is_same_end = restored.stopping == job.spec.source.stopping.fingerprint
     enumerator.start(
@@ -126,7 +126,7 @@ def recovery_of(job: Job, parts: Parts) -> Recovery:
     """See :func:`sparkapp.checkpoint.recovery.recovery.recover`."""
     recovery = recover(
         job, store=parts.store, control=parts.control, now=parts.now(), retained=parts.retained, engine=parts.engine,
-        cluster_id=parts.cluster.cluster_id(), marks=KafkaGroupMarks(job, parts.config, parts.cluster),
+        clusters=parts.clusters.ids, marks=KafkaGroupMarks(job, parts.config, parts.clusters.source),
     )  # fmt: skip
     LOG.info(
         "recovered checkpoint %d: committed %d transactions of previous attempts, aborted %d",

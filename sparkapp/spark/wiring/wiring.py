@@ -14,14 +14,14 @@ from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
-from sparkapp.clients.security.mounted import check_usable, mounted_security
+from sparkapp.clients.security.mounted import check_usable, mounted_securities
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.formats.encoders.writer_schema import with_writer_schemas
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
-from sparkapp.model.job.client.config import cluster_config, group_member_config
+from sparkapp.model.job.client.config import OfClusters, group_member_config
 from sparkapp.model.report import DriverState
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -35,6 +35,7 @@ from sparkapp.spark.frames.transform import check_code
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import checks
 from sparkapp.spark.preflight.durability import show_durability
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
@@ -69,13 +70,15 @@ class Wiring:
         """
         context = self._context
         environment, reporter, watchdog = context.environment, context.reporter, context.watchdog
-        security = mounted_security(context.job.spec.kafka, environment.credentials)
-        check_usable(security)
-        config = checks.checked_consumer_config(context.job, security=security)
+        security = mounted_securities(context.job.spec, environment.credentials)
+        for properties in security:
+            check_usable(properties)
+        configs = checks.checked_configs(context.job, security)
+        config = configs.source
         watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
-        cluster = self._checked_cluster(config)
+        clusters = self._checked_clusters(configs)
         job = with_writer_schemas(with_reader_schemas(context.job))
-        job = checks.with_record_limits(job, cluster)
+        job = checks.with_record_limits(job, clusters.sink)
         context = self._context = replace(context, job=job)
         self._enter_import()
         check_code(job.spec.transform)
@@ -84,8 +87,7 @@ class Wiring:
         self._serve_metrics()
         reporter.update(state=DriverState.RECOVERING)
         # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
-        settings = cluster_config(job.spec.kafka, security=security, client_id=f"{job.namespace}.{job.name}")
-        client, sweeping = TransactionClient(settings), TransactionClient(settings)
+        client, sweeping = TransactionClient(configs.sink), TransactionClient(configs.sink)
         for each in (client, sweeping):
             context.stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
@@ -93,7 +95,7 @@ class Wiring:
         parts = Parts(
             store=environment.store, retained=environment.retained, engine=QueryState(keeps),
             state=None if keeps is None else RetainedState(keeps, self._claim), control=control, ends=control.ends(),
-            client=client, cluster=cluster, config=config, evidence=group_evidence(job, config), now=now,
+            client=client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
             warn=reporter.warn,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
@@ -103,7 +105,7 @@ class Wiring:
         watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
         folder = query_folder(job, environment.folder, recovery.document, stateful_allowed=environment.stateful_allowed)
-        group_offsets = self._group(cluster, config, security)
+        group_offsets = self._group(clusters.source, config, security.source)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
@@ -114,19 +116,20 @@ class Wiring:
             group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
         )  # fmt: skip
 
-    def _checked_cluster(self, config: Mapping[str, str]) -> KafkaClusterView:
+    def _checked_clusters(self, configs: OfClusters) -> JobClusters:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""
-        job, cluster = self._context.job, checks.cluster_view(config)
-        self._context.stack.callback(cluster.close)
-        refuse_other_cluster(job, self._context.environment.store, cluster.cluster_id())
-        checks.check_rights(job, cluster, config)
-        show_durability(job, cluster, self._context.reporter)
+        job = self._context.job
+        clusters = JobClusters.opened(job, configs)
+        self._context.stack.callback(clusters.close)
+        refuse_other_cluster(job, self._context.environment.store, clusters.ids)
+        checks.check_rights(job, clusters, configs)
+        show_durability(job, clusters.sink, self._context.reporter)
         try:
-            checks.check_kafka(job, cluster)
+            checks.check_kafka(job, clusters)
         except TopicNotFound as error:
             self._enter_import()
             raise with_code_error(error, job.spec.transform) from error
-        return cluster
+        return clusters
 
     def _enter_import(self) -> None:
         self._context.watchdog.enter("the import of the transform's module", CODE_SECONDS)
@@ -191,13 +194,14 @@ class Wiring:
         sweep.start()
         self._context.stack.callback(sweep.close)
 
-    def _watch_credentials(self, current: Mapping[str, str]) -> None:
-        if not current:
+    def _watch_credentials(self, current: OfClusters) -> None:
+        if not any(current):
             return
         job, environment = self._context.job, self._context.environment
+        secrets = f"the Secrets of {' and '.join(cluster.field for cluster in job.spec.clusters)}"
 
         def changed() -> None:
-            message = "the Secrets of spec.kafka have new content: the driver drains, and the next attempt uses it"
+            message = f"{secrets} have new content: the driver drains, and the next attempt uses it"
             LOG.info("%s", message)
             self._context.reporter.event(DriverEvent.CREDENTIALS_CHANGED, message)
             self._context.reporter.update(state=DriverState.DRAINING)
@@ -205,14 +209,14 @@ class Wiring:
 
         def refused(error: KafkaSparkJobError) -> None:
             message = (
-                "the new content of the Secrets of spec.kafka cannot be used, and the clients keep the old content:"
+                f"the new content of {secrets} cannot be used, and the clients keep the old content:"
                 f" {error.message}; {error.remedy}"
             )
             LOG.warning("%s", message)
             self._context.reporter.warn(DriverEvent.CREDENTIALS_REFUSED, message)
 
         watch = CredentialsWatch(
-            read=lambda: mounted_security(job.spec.kafka, environment.credentials),
+            read=lambda: mounted_securities(job.spec, environment.credentials),
             current=current, check=partial(checks.check_credentials, job), changed=changed, refused=refused,
         )  # fmt: skip
         watch.start()

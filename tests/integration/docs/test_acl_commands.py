@@ -17,13 +17,14 @@ from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
-from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.client.config import OfClusters, consumer_config
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.sink.delivery import producer_config, writer_of
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.committing_job import CommittingJob
 from tests.support.kafka.acl_guide import REQUIRED, rights_of
@@ -73,8 +74,8 @@ def test_the_printed_rights_suffice(tmp_path: Path) -> None:
         job = replace(attempt.job, spec=spec)
         config = {**consumer_config(job, security={}), **user}
         cluster = KafkaClusterView(config, read_committed=True)
-        check_rights(job, cluster, config)
-        check_kafka(job, cluster)
+        check_rights(job, JobClusters(cluster, cluster), OfClusters(config, config))
+        check_kafka(job, JobClusters(cluster, cluster))
         cluster.close()
         store = MemoryStore()
         claim = Claim(store, job_uid=job.uid, attempt=job.attempt)

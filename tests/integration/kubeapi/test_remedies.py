@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sparkapp.checkpoint.recovery.cluster_identity import on_cluster
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds, on_clusters
 from sparkapp.checkpoint.recovery.rolled_back import refuse_older_state
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -85,9 +85,9 @@ def commands(refused: Callable[[], object]) -> list[str]:
 
 def test_a_job_is_moved_to_the_cluster_that_its_command_names(job: LiveJob, type_it: Type) -> None:
     here = document(job)
-    move, again = commands(lambda: on_cluster(here, as_driver(job), "NEW"))
+    move, again = commands(lambda: on_clusters(here, as_driver(job), ClusterIds("NEW", "NEW")))
     type_it(move)
-    assert on_cluster(here, as_driver(job), "NEW").cluster_id == "NEW"
+    assert on_clusters(here, as_driver(job), ClusterIds("NEW", "NEW")).cluster_id == "NEW"
     type_it(again)
     assert job.body["metadata"]["uid"] != here.job_uid, "and no state of its own"
 

@@ -10,6 +10,7 @@ import yaml
 
 from kafkaspark.__main__ import main
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
@@ -84,7 +85,8 @@ def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api
     place = {"namespace": namespace, "job": second.name, "uid": second.uid()}
     recovery = recover(
         job, store=store, control=FakeControl(), now="2026-11-21T12:00:00Z",
-        retained=ConfigMapRetainedStore(core, **place), engine=QueryState(), cluster_id="kafka-1", marks=NoMarks(),
+        retained=ConfigMapRetainedStore(core, **place), engine=QueryState(), clusters=ClusterIds("kafka-1", "kafka-1"),
+        marks=NoMarks(),
     )  # fmt: skip
     assert recovery.restored is not None
     document = decode(str(store.read().text), job_uid=second.uid())

@@ -21,7 +21,8 @@ def story(
 ) -> Iterator[Stories]:
     """``story(timeout=60, partitions=3) -> Story`` on topics of its own; its processes end with the test.
 
-    With ``--engine Continuous``, in that engine, except for what it does not have.
+    With ``--engine Continuous``, in that engine, except for what it does not have. A story with a ``sink`` on other
+    brokers has their ``client``.
     """
     made: list[Story] = []
     engine = Engine(pytestconfig.getoption("--engine"))
@@ -30,13 +31,13 @@ def story(
         prefix = f"{unique}.{len(made)}"
         if not fields.keys() & _MICRO_BATCH_ALONE:
             fields.setdefault("engine", engine)
+        if "sink" not in fields:
+            fields |= {"sink": make_topic(2, "out"), "client": client}
         made.append(
             Story(
                 bootstrap=broker,
                 source=make_topic(partitions, "in"),
-                sink=make_topic(2, "out"),
                 prefix=prefix,
-                client=client,
                 partitions=partitions,
                 **fields,  # type: ignore[arg-type]
             )

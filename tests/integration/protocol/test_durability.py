@@ -24,11 +24,12 @@ from localcluster.kafka.distribution import KafkaDistribution, java_environment
 from localcluster.settings import Settings
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.model.event_reason import Durability
-from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.client.config import OfClusters, consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from sparkapp.spark.preflight.durability import Finding, find_durability
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from tests.support.kafka.three_brokers import GROUPS, Ensemble
 from tests.support.kafka.topics import create_topics
 from tests.support.patience import until
@@ -52,8 +53,8 @@ def found(bootstrap: str, source: str, sink: str) -> Finding:
     config = consumer_config(job, security={})
     cluster = KafkaClusterView(config, read_committed=True)
     try:
-        check_rights(job, cluster, config)
-        check_kafka(job, cluster)
+        check_rights(job, JobClusters(cluster, cluster), OfClusters(config, config))
+        check_kafka(job, JobClusters(cluster, cluster))
         return find_durability(job, cluster)
     finally:
         cluster.close()

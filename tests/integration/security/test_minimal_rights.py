@@ -23,12 +23,13 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import AuthorizationFailed
 from sparkapp.model.event_reason import Durability
-from sparkapp.model.job.client.config import consumer_config
+from sparkapp.model.job.client.config import OfClusters, consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.preflight.checks import check_kafka, check_rights
 from sparkapp.spark.preflight.durability import Finding, find_durability
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from tests.integration.security.conftest import MINE
 from tests.support.kafka.acl_guide import OPTIONAL, REQUIRED, rights_of
 from tests.support.kafka.end_txn import end_txn
@@ -63,8 +64,8 @@ def check(broker: TlsBroker, **source: Any) -> Finding:
     config = consumer_config(job, security=broker.security(spec.kafka))
     cluster = KafkaClusterView(config, read_committed=True)
     try:
-        check_rights(job, cluster, config)
-        check_kafka(job, cluster)
+        check_rights(job, JobClusters(cluster, cluster), OfClusters(config, config))
+        check_kafka(job, JobClusters(cluster, cluster))
         return find_durability(job, cluster)
     finally:
         cluster.close()

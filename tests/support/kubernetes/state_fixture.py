@@ -11,6 +11,7 @@ from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
@@ -118,7 +119,7 @@ class StateFixture:
         """As far as a driver's next attempt gets."""
         return recover(
             job(self.uid, attempt=attempt, namespace=self.namespace), store=self.store(), control=control, now=NOW,
-            retained=self.retained, engine=QueryState(), cluster_id="", marks=NoMarks(),
+            retained=self.retained, engine=QueryState(), clusters=ClusterIds("", ""), marks=NoMarks(),
         )  # fmt: skip
 
     def operators_view(self) -> StateView:

@@ -26,7 +26,6 @@ from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.deadline import Deadline
-from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
@@ -37,7 +36,7 @@ from sparkapp.model.checkpoint.slots import slot_of
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.delivery_guarantee import OffsetCommitMode
 from sparkapp.model.errors import CheckpointMissing, CheckpointRefused, KafkaSparkJobError
-from sparkapp.model.job.client.config import cluster_config, consumer_config
+from sparkapp.model.job.client.config import OfClusters, cluster_config, consumer_config
 from sparkapp.model.job.spec import Job
 from sparkapp.model.protocol import ProtocolStep, no_hook
 from sparkapp.sink.delivery import producer_config, writer_of
@@ -47,6 +46,7 @@ from sparkapp.sink.ending.used_ids import UsedIds
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 from sparkapp.sink.writer import KafkaWriter
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from sparkapp.spark.state.retained_state import QueryState
 from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
@@ -155,8 +155,8 @@ class AttemptRun:
         self._store = WatchedStore(self.store, self._passed)
         self._claim = Claim(self.store, job_uid=job.uid, attempt=job.attempt)
         self._config = consumer_config(job, security=self.security)
-        self._shared = cluster_config(job.spec.kafka, security=self.security, client_id=f"attempt-{job.attempt}")
-        self._cluster = KafkaClusterView(self._config, read_committed=True)
+        self._shared = cluster_config(job.spec.sink_cluster, security=self.security, client_id=f"attempt-{job.attempt}")
+        self._clusters = JobClusters.opened(job, OfClusters(self._config, self._shared))
         self._client = WatchedClient(self._shared)
         self._client.passed = self._passed
         self._group_offsets = offset_committer(job, self._config, self._claim, CommitCounter())
@@ -265,7 +265,7 @@ class AttemptRun:
         self._stack.close()
         for worker in self._workers:
             worker.end()
-        for each in (self._group_offsets, self._executors_client, self._client, self._cluster):
+        for each in (self._group_offsets, self._executors_client, self._client, self._clusters):
             each.close()
 
     def _act(self, what: Callable[[], None], stop: Stop | None) -> None:
@@ -338,7 +338,7 @@ class AttemptRun:
         self._control = WatchedControl(control, self._passed)
         parts = Parts(
             store=self._store, retained=self.retained, control=self._control, ends=control.ends(), client=self._client,
-            cluster=self._cluster, config=self._config, now=self.now, warn=lambda *_: None,
+            clusters=self._clusters, config=self._config, now=self.now, warn=lambda *_: None,
             engine=QueryState(),
             evidence=WatchedEvidence(group_evidence(job, self._config), self._passed),
             hook=self._step if self.stepwise else no_hook,

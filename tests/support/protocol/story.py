@@ -31,7 +31,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.rules.engine_rules import MIN_CONTINUOUS_POOL
-from sparkapp.model.job.sections.kafka import KafkaCluster
+from sparkapp.model.job.sections.kafka import SINK_CLUSTER, KafkaCluster
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.sections.sink import OnTransactionLost, Sink, TopicFrom
@@ -87,9 +87,10 @@ class Story:
     :param restore: what the job's resource asks for, from the next attempt on.
     :param start_snapshot: likewise. :param snapshots: checkpoints that the operator adds to the description.
     :param data_loss: the source's policy, from the next attempt on.
-    :param cluster_id: that the job's resource names, from the next attempt on.
+    :param cluster_id: that the job's resource names, from the next attempt on; ``sink_cluster_id`` that of its sink.
     :param executors: the way to the brokers that the next attempt's executors have; empty: the driver's.
     :param listener: the address that the job names, if another one than the test's own ``bootstrap``.
+    :param sink_bootstrap: of the cluster that has the sink and the transactions, with ``client``; empty: the source's.
     :param security: of TLS and authentication, the properties of the job's clients.
     :param odd: topic of the odd numbers, by the result's column ``topic``; empty: all are in ``sink``.
     :param letters: topic of the dead letters, which are what the transform leaves out otherwise.
@@ -122,11 +123,13 @@ class Story:
     start_snapshot: str = ""
     snapshots: dict[str, str] = field(default_factory=dict)
     cluster_id: str = ""
+    sink_cluster_id: str = ""
     data_loss: OnDataLoss = OnDataLoss.FAIL
     uid: str = UID
     startup: StartupMode = StartupMode.EARLIEST
     executors: str = ""
     listener: str = ""
+    sink_bootstrap: str = ""
     security: dict[str, str] = field(default_factory=dict)
     odd: str = ""
     letters: str = ""
@@ -449,7 +452,7 @@ class Story:
     def _found(self) -> Counter[tuple[str, int]]:
         found: Counter[tuple[str, int]] = Counter()
         for topic in self.topics:
-            numbers = patiently(lambda topic=topic: visibility.numbers(self.bootstrap, topic))
+            numbers = patiently(lambda topic=topic: visibility.numbers(self.sink_bootstrap or self.bootstrap, topic))
             found.update((topic, number) for number in numbers)
         return found
 
@@ -550,6 +553,11 @@ class Story:
         then = "" if stop is None else f", {stop[1] if isinstance(stop[1], End) else 'something'} at {stop[0]}"
         self.history.append(f"{self._attempt}: {what}{then}")
 
+    def _sink_cluster(self) -> KafkaCluster | None:
+        if not self.sink_bootstrap:
+            return None
+        return KafkaCluster(bootstrap_servers=self.sink_bootstrap, cluster_id=self.sink_cluster_id, field=SINK_CLUSTER)
+
     def _job(self, parallelism: int, pool_size: int, engine: Engine, *, local_pace: bool) -> Job:
         is_local = engine is Engine.CONTINUOUS and local_pace
         spec = JobSpec(
@@ -565,7 +573,8 @@ class Story:
                 dead_letter_topic=self.letters,
             ),
             sink=Sink(
-                topic=self.sink, topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
+                kafka=self._sink_cluster(), topic=self.sink,
+                topic_from=TopicFrom.COLUMN if self.odd else TopicFrom.SPEC,
                 delivery_guarantee=self.delivery_guarantee, transactional_id_prefix=self._prefix,
                 transaction_naming=self.naming, on_transaction_lost=self.lost_policy, producers_pool_size=pool_size,
                 transaction_timeout_seconds=0 if self.never else self.timeout, properties=self.properties,

@@ -27,7 +27,7 @@ from kafkasparkjob_operator.resources.executor_template import executor_pod_temp
 from kafkasparkjob_operator.resources.references import recorded_references
 from kafkasparkjob_operator.resources.revisions import Modules
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
-from kafkasparkjob_operator.workload import DesiredJob, desired_from_resource
+from kafkasparkjob_operator.workload import NO_SETTINGS, DesiredJob, desired_from_resource
 from sparkapp.model import names
 from sparkapp.model.job.codec import decode_job
 from tests.support.kubernetes.operator_fixture import job_body
@@ -316,3 +316,27 @@ def test_the_users_settings_replace_the_defaults() -> None:
     }  # fmt: skip
     settings = spark_conf(JOB, wanted({"sparkConf": asked}), attempt=1)
     assert settings.items() >= {**asked, "spark.ui.killEnabled": "false"}.items()
+
+
+def test_driver_and_executors_mount_the_secrets_of_both_clusters() -> None:
+    sink = {"topic": "out", "kafka": {**FULL["kafka"], "bootstrapServers": "other:9092"}}
+    spec = job_body(**(FULL | {"sink": sink}))["spec"]
+    desired = desired_from_resource(spec, namespace="team", name="orders", settings=NO_SETTINGS)
+    for pod in (driver_pod(JOB, desired, attempt=1, claim_uid=""), executor_pod_template(JOB, desired, attempt=1)):
+        folders = {
+            f"{names.CREDENTIALS_DIRECTORY}/{prefix}{name}" for prefix in ("", "sink-") for name in ("user", "ca-0")
+        }
+        (container,) = pod["spec"]["containers"]
+        assert folders <= {mount["mountPath"] for mount in container["volumeMounts"]}
+        volumes = [volume["name"] for volume in pod["spec"]["volumes"]]
+        assert len(volumes) == len(set(volumes))
+
+
+def test_executors_have_the_account_of_a_token_for_either_cluster() -> None:
+    token = {"type": "oauth", "serviceAccountToken": {"audience": "kafka"}}
+    kafka = {"bootstrapServers": "other:9092", "tls": {}, "authentication": token}
+    spec = job_body(sink={"topic": "out", "kafka": kafka})["spec"]
+    desired = desired_from_resource(spec, namespace="team", name="orders", settings=NO_SETTINGS)
+    pod = executor_pod_template(JOB, desired, attempt=1)["spec"]
+    assert pod["serviceAccountName"] == names.service_account("orders")
+    assert [volume["name"] for volume in pod["volumes"] if "projected" in volume] == ["kafka-sink-user"]

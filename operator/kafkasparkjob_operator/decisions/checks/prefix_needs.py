@@ -36,7 +36,8 @@ class PrefixNeed:
     :param prefix: empty for a job that opens no transactions.
     :param group: that the job commits offsets to; empty where it commits none.
     :param shares: the job is a member of the group, as other jobs may be.
-    :param brokers: bootstrap addresses; two jobs with a common address are on the same cluster.
+    :param brokers: bootstrap addresses of the group's cluster; two jobs with a common address are on the same cluster.
+    :param sink_brokers: likewise, of the cluster of the transactions.
     :param since: creation time of the resource; of two jobs that have not started the older job has the prefix.
     :param started: the job has had an attempt, so transactions may be open under the prefix.
     :param accepted: the job has started or would start. Another job needs none.
@@ -46,6 +47,7 @@ class PrefixNeed:
     group: str = ""
     shares: bool = False
     brokers: frozenset[str]
+    sink_brokers: frozenset[str]
     since: str
     started: bool
     accepted: bool
@@ -70,11 +72,17 @@ def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None
         prefix=prefix,
         group=group,
         shares=shares,
-        brokers=frozenset(str(kafka.get("bootstrapServers", "")).split(",")),
+        brokers=_addresses(kafka),
+        sink_brokers=_addresses(sink.get("kafka") or kafka),
         since=str(meta.get("creationTimestamp", "")),
         started=started,
         accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta, settings)),
     )
+
+
+def _addresses(kafka: object) -> frozenset[str]:
+    servers = kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else ""
+    return frozenset(str(servers).split(","))
 
 
 def _prefix_of(sink: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
@@ -203,9 +211,11 @@ class PrefixNeeds:
         return PrefixRefusal(GROUP_IN_USE, message)
 
     def _rivals(self, key: JobKey, name: tuple[str, str]) -> list[JobKey]:
-        """The other jobs with the name on the same brokers."""
-        brokers = self._needs[key].brokers
-        return [other for other in self._by_name[name] if other != key and self._needs[other].brokers & brokers]
+        """The other jobs with the name on the same cluster: the sink's for a prefix, the source's for a group."""
+        brokers = _brokers_of(self._needs[key], name)
+        return [
+            other for other in self._by_name[name] if other != key and _brokers_of(self._needs[other], name) & brokers
+        ]
 
     def _belongs(self, prefix: str, namespace: str) -> bool:
         # A namespace has no period in its name, so the prefixes of two namespaces are never equal.
@@ -220,6 +230,11 @@ class PrefixNeeds:
     def _comes_before(self, other: JobKey, key: JobKey) -> bool:
         theirs, mine = self._needs[other], self._needs[key]
         return (not theirs.started, theirs.since, other) < (not mine.started, mine.since, key)
+
+
+def _brokers_of(need: PrefixNeed, name: tuple[str, str]) -> frozenset[str]:
+    kind, _ = name
+    return need.sink_brokers if kind == PREFIX else need.brokers
 
 
 def _names_of(need: PrefixNeed) -> list[tuple[str, str]]:

@@ -374,8 +374,9 @@ def _prefix(job: JobResource) -> str:
 
 
 def _bootstrap_servers(job: JobResource) -> str:
-    """As many of the job's addresses as the command has room for; a client finds the others by any of them."""
-    kafka = job.spec.get("kafka")
+    """As many addresses of the sink's cluster as the command has room for; a client finds the others by any of them."""
+    sink = job.spec.get("sink")
+    kafka = (isinstance(sink, Mapping) and sink.get("kafka")) or job.spec.get("kafka")
     every = str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
     shown = every if len(every) <= SERVERS_CHARACTERS else every[: SERVERS_CHARACTERS + 1].rpartition(",")[0]
     return shown or every.partition(",")[0]

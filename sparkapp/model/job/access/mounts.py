@@ -1,4 +1,4 @@
-"""Where the pods have the files of ``spec.kafka``: the operator mounts them, driver and executors read them.
+"""Where the pods have the files of a Kafka cluster: the operator mounts them, driver and executors read them.
 
 A folder holds keys of one Secret, so that a pattern of keys needs no list, and the kubelet renews each by itself.
 """
@@ -35,13 +35,18 @@ class SecretFolder(NamedTuple):
     items: tuple[tuple[str, str], ...]
 
 
-def secret_folders(tls: Tls | None, authentication: Authentication | None) -> tuple[SecretFolder, ...]:
-    """The Secrets of ``spec.kafka``; called by the operator for the pods, and by the commands of people."""
+def secret_folders(
+    tls: Tls | None, authentication: Authentication | None, *, prefix: str = ""
+) -> tuple[SecretFolder, ...]:
+    """The Secrets of a cluster; called for :attr:`sparkapp.model.job.sections.kafka.KafkaCluster.folders`.
+
+    :param prefix: beginning of the folders' names.
+    """
     found = [] if tls is None else list(trusted_folders(TRUSTED, tls.trusted_certificates))
     if authentication is not None:
         found += trusted_folders(TOKEN_ENDPOINT_TRUSTED, authentication.tls_trusted_certificates)
         found += _credentials(authentication)
-    return tuple(found)
+    return tuple(folder._replace(folder=prefix + folder.folder) for folder in found)
 
 
 def trusted_folders(prefix: str, certificates: Sequence[TrustedCertificate]) -> Iterator[SecretFolder]:

@@ -1,4 +1,4 @@
-"""``spec.kafka.tls`` and ``spec.kafka.authentication``, in the shapes of Strimzi's KafkaConnect and KafkaBridge.
+"""``tls`` and ``authentication`` of a Kafka cluster, in the shapes of Strimzi's KafkaConnect and KafkaBridge.
 
 Passwords, keys, tokens and certificates are keys of Secrets in the job's namespace. The pods mount them
 (:mod:`sparkapp.model.job.access.mounts`); the description of a job has names only.
@@ -155,14 +155,15 @@ class Authentication:
     )
 
 
-def check_token_endpoint(authentication: Authentication | None) -> None:
+def check_token_endpoint(authentication: Authentication | None, where: str) -> None:
     """Called by the rules of a spec.
 
+    :param where: the cluster's path in the resource.
     :raises ConfigurationError: the address of the authorization server is none.
     """
     uri = "" if authentication is None else authentication.token_endpoint_uri
     require(
         not uri or bool(_URL.fullmatch(uri)),
-        "spec.kafka.authentication.tokenEndpointUri",
+        f"{where}.authentication.tokenEndpointUri",
         f"{uri!r} must be https://host/path, without user and password",
     )

@@ -6,11 +6,41 @@ Pure: TLS and credentials are the parameter ``security``, as ``security_properti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.spec import Job
 
 _SHARED = ("security.", "sasl.", "ssl.", "enable.ssl.")
+
+
+class OfClusters(NamedTuple):
+    """Properties of a job's clients, by the cluster that they ask; of one cluster both are about the same brokers.
+
+    :ivar source: of readers, and of requests about the group and the topics of the source.
+    :ivar sink: of producers, and of requests about transactions and the topics of the sink.
+    """
+
+    source: Mapping[str, str]
+    sink: Mapping[str, str]
+
+
+def client_configs(job: Job, security: OfClusters) -> OfClusters:
+    """The consumer's configuration, and that of the driver's requests to the cluster of the sink.
+
+    Called by the driver, and by what settles a deleted job.
+
+    :param security: TLS and credentials.
+    """
+    return OfClusters(consumer_config(job, security=security.source), sink_config(job, security=security.sink))
+
+
+def sink_config(job: Job, *, security: Mapping[str, str], role: str = "") -> dict[str, str]:
+    """What every client of the sink's cluster needs.
+
+    :param role: end of ``client.id``, by which brokers' logs tell clients apart.
+    """
+    return cluster_config(job.spec.sink_cluster, security=security, client_id=f"{job.namespace}.{job.name}{role}")
 
 
 def cluster_config(kafka: KafkaCluster, *, security: Mapping[str, str], client_id: str) -> dict[str, str]:

@@ -43,19 +43,17 @@ VERIFICATION: Mapping[str, str] = {
 }
 """librdkafka's defaults, written out: no later default switches them off."""
 
-_WHERE = "spec.kafka"
-
 
 def credentials_directory() -> Path:
-    """Where this process finds the folders of ``spec.kafka``; outside of a pod a variable names it."""
+    """Where this process finds the folders of both clusters; outside of a pod a variable names it."""
     return Path(os.environ.get(DIRECTORY_VARIABLE, names.CREDENTIALS_DIRECTORY))
 
 
 def read_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[str, str]:
-    """The properties of ``spec.kafka.tls`` and ``spec.kafka.authentication``; empty without both.
+    """The properties of a cluster's ``tls`` and ``authentication``; empty without both.
 
     :param directory: by default :func:`credentials_directory`; it has the folders of
-        :func:`sparkapp.model.job.access.mounts.secret_folders`.
+        :attr:`KafkaCluster.folders`.
     :raises CredentialsUnusable: a Secret is not mounted, lacks a key, or holds something else.
     """
     directory = credentials_directory() if directory is None else directory
@@ -67,11 +65,12 @@ def read_security(kafka: KafkaCluster, directory: Path | None = None) -> dict[st
         properties["security.protocol"] = ("SASL_" if sasl else "") + ("SSL" if tls is not None else "PLAINTEXT")
     if tls is not None:
         properties |= VERIFICATION
-        files = trusted_files(directory, TRUSTED, tls.trusted_certificates, f"{_WHERE}.tls.trustedCertificates")
+        field = f"{kafka.field}.tls.trustedCertificates"
+        files = trusted_files(directory, kafka.folder_prefix + TRUSTED, tls.trusted_certificates, field)
         if files:
-            properties["ssl.ca.pem"] = "\n".join(_read(file, "tls.trustedCertificates") for file in files)
+            properties["ssl.ca.pem"] = "\n".join(_read(file, field) for file in files)
     if authentication is not None:
-        properties |= _authentication(authentication, directory)
+        properties |= _authentication(kafka, authentication, directory)
     return properties
 
 
@@ -97,30 +96,30 @@ def trusted_files(directory: Path, prefix: str, certificates: Sequence[TrustedCe
     return files
 
 
-def _authentication(authentication: Authentication, directory: Path) -> dict[str, str]:
-    folder = directory / USER
+def _authentication(kafka: KafkaCluster, authentication: Authentication, directory: Path) -> dict[str, str]:
+    folder, field = directory / f"{kafka.folder_prefix}{USER}", f"{kafka.field}.authentication"
     if authentication.type is AuthenticationType.TLS:
         for name in (CERTIFICATE_FILE, KEY_FILE):
-            _read(folder / name, "authentication.certificateAndKey")
+            _read(folder / name, f"{field}.certificateAndKey")
         return {
             "ssl.certificate.location": str(folder / CERTIFICATE_FILE),
             "ssl.key.location": str(folder / KEY_FILE),
         }
     properties = {"sasl.mechanism": SASL_MECHANISM[authentication.type]}
     if authentication.type in WITH_PASSWORD:
-        password = _read(folder / PASSWORD_FILE, "authentication.passwordSecret").rstrip("\r\n")
+        password = _read(folder / PASSWORD_FILE, f"{field}.passwordSecret").rstrip("\r\n")
         return {**properties, "sasl.username": authentication.username, "sasl.password": password}
-    return {**properties, OAUTH_CONFIG: json.dumps(_token_source(authentication, directory), sort_keys=True)}
+    return {**properties, OAUTH_CONFIG: json.dumps(_token_source(kafka, authentication, directory), sort_keys=True)}
 
 
-def _token_source(authentication: Authentication, directory: Path) -> dict[str, object]:
+def _token_source(kafka: KafkaCluster, authentication: Authentication, directory: Path) -> dict[str, object]:
     """What :func:`sparkapp.clients.security.oauth_token.token_of` reads; names of files, no secret."""
-    folder = directory / USER
+    folder = directory / f"{kafka.folder_prefix}{USER}"
     if authentication.client_secret is None:
         return {"tokenFile": str(folder / TOKEN_FILE)}
     trusted = trusted_files(
-        directory, TOKEN_ENDPOINT_TRUSTED, authentication.tls_trusted_certificates,
-        f"{_WHERE}.authentication.tlsTrustedCertificates",
+        directory, kafka.folder_prefix + TOKEN_ENDPOINT_TRUSTED, authentication.tls_trusted_certificates,
+        f"{kafka.field}.authentication.tlsTrustedCertificates",
     )  # fmt: skip
     return {
         "tokenEndpointUri": authentication.token_endpoint_uri,
@@ -137,10 +136,10 @@ def _read(file: Path, field: str) -> str:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        msg = f"{file.name} of {_WHERE}.{field} cannot be read: {cause}"
+        msg = f"{file.name} of {field} cannot be read: {cause}"
         remedy = "check that the Secret of that field exists in the job's namespace, with the key that the field names"
         raise CredentialsUnusable(msg, remedy=remedy) from None
     if not text.strip():
-        msg = f"{file.name} of {_WHERE}.{field} is empty"
+        msg = f"{file.name} of {field} is empty"
         raise CredentialsUnusable(msg, remedy="put the value into the Secret that the field names")
     return text

@@ -37,23 +37,29 @@ JOB_RULES = (
         by_server=True,
     ),
     ObjectRule(
+        "self.checkpoint.commitIntervalMillis == 0 || !has(self.sink.kafka)",
+        "checkpoint.commitIntervalMillis needs the group's offsets in the transactions, and sink.kafka is another"
+        " cluster than the group's: remove checkpoint.commitIntervalMillis, or sink.kafka",
+    ),
+    ObjectRule(
         "self.engine != 'MicroBatch' || !has(self.source.watermarks)",
         "source.watermarks needs the continuous engine: set engine: Continuous, or remove source.watermarks",
         by_server=True,
     ),
     ObjectRule(
-        "(!has(self.source.topics) || !(self.sink.topic in self.source.topics)) &&"
-        " (!has(self.source.partitions) || !self.source.partitions.exists(p, p.topic == self.sink.topic))",
+        "has(self.sink.kafka) || ((!has(self.source.topics) || !(self.sink.topic in self.source.topics)) &&"
+        " (!has(self.source.partitions) || !self.source.partitions.exists(p, p.topic == self.sink.topic)))",
         "sink.topic is also a source topic: the job would read its own output forever; write to another topic",
     ),
     ObjectRule(
-        "!has(self.source.topicPattern) || !self.sink.topic.matches('^(?:' + self.source.topicPattern + ')$')",
+        "has(self.sink.kafka) || !has(self.source.topicPattern) ||"
+        " !self.sink.topic.matches('^(?:' + self.source.topicPattern + ')$')",
         "sink.topic matches source.topicPattern: the job would read its own output forever; write to another topic",
         by_server=True,
     ),
     ObjectRule(
-        "!has(self.source.topicPattern) || !has(self.deadLetter) || !self.deadLetter.topic.matches('^(?:' +"
-        " self.source.topicPattern + ')$')",
+        "has(self.sink.kafka) || !has(self.source.topicPattern) || !has(self.deadLetter) ||"
+        " !self.deadLetter.topic.matches('^(?:' + self.source.topicPattern + ')$')",
         "deadLetter.topic matches source.topicPattern: the job would read its own dead letters; write them"
         " to another topic",
         by_server=True,
@@ -82,7 +88,7 @@ JOB_RULES = (
         " records behind an end are unknown: use transform.arrow, or set Fail",
     ),
     ObjectRule(
-        "!has(self.deadLetter) || ((!has(self.source.topics) || !(self.deadLetter.topic in"
+        "has(self.sink.kafka) || !has(self.deadLetter) || ((!has(self.source.topics) || !(self.deadLetter.topic in"
         " self.source.topics)) && (!has(self.source.partitions) || !self.source.partitions.exists(p, p.topic"
         " == self.deadLetter.topic)))",
         "deadLetter.topic is also a source topic: the job would read its own dead letters; write them to another topic",

@@ -41,7 +41,8 @@ def check_spec(spec: JobSpec) -> None:
     _check_names(spec)
     _check_functions(spec)
     _check_properties(spec)
-    check_token_endpoint(spec.kafka.authentication)
+    for cluster in spec.clusters:
+        check_token_endpoint(cluster.authentication, cluster.field)
     check_registry_access(spec.source.schema_registry)
     check_registry_access(spec.sink.schema_registry)
     source = spec.source

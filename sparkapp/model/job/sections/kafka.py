@@ -1,9 +1,17 @@
-"""``spec.kafka``: the cluster of source and sink."""
+"""``spec.kafka``, the cluster of source and sink, and ``spec.sink.kafka``, another cluster of the sink."""
 
 from __future__ import annotations
 
-from sparkapp.model.encoding.schema import Rule, at, part, text_of
+from dataclasses import field as hidden
+from dataclasses import replace
+
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import read_part
+from sparkapp.model.encoding.schema import HIDDEN, Rule, at, part, text_of
+from sparkapp.model.job.access.mounts import SecretFolder, secret_folders
 from sparkapp.model.job.access.security import Authentication, Tls, tls_from
+
+SOURCE_CLUSTER, SINK_CLUSTER = "spec.kafka", "spec.sink.kafka"
 
 _ADDRESS = "(([[][0-9A-Fa-f:.]+[]])|[^,:/[:space:]]+):[0-9]+"
 _BROKERS = text_of(
@@ -33,7 +41,10 @@ _BROKERS = text_of(
 
 @part
 class KafkaCluster:
-    """The cluster of source and sink. It must be ``cluster_id``, by Kafka's id; empty for the checkpoint's."""
+    """A Kafka cluster, and who the job is there. It must be ``cluster_id``, by Kafka's id; empty for the checkpoint's.
+
+    :param field: its path in the resource, for messages.
+    """
 
     bootstrap_servers: str = at(
         "Addresses of brokers as host:port, separated by commas. An IPv6 address is in brackets.", form=_BROKERS
@@ -41,7 +52,8 @@ class KafkaCluster:
     cluster_id: str = at(
         "Id of the only Kafka cluster that the job may run on, as kafka-cluster.sh cluster-id prints"
         " it. By default the cluster of the checkpoint. Another id moves the job with its offsets to"
-        " that cluster, which must be a mirror that keeps offsets.",
+        " that cluster, which must be a mirror that keeps offsets. In sink.kafka another id moves the output"
+        " to that cluster.",
         default="",
         form=text_of(0, 128, pattern=r"^[A-Za-z0-9._-]+$"),
     )
@@ -55,3 +67,26 @@ class KafkaCluster:
         "Proof of identity to the brokers. Passwords, keys and tokens stay in their Secrets, which the pods mount.",
         default=None,
     )
+    field: str = hidden(default=SOURCE_CLUSTER, metadata=HIDDEN)
+
+    @property
+    def folder_prefix(self) -> str:
+        """Beginning of the names of its folders: driver and executors mount the Secrets of both clusters."""
+        return "sink-" if self.field == SINK_CLUSTER else ""
+
+    @property
+    def folders(self) -> tuple[SecretFolder, ...]:
+        """Its Secrets; called by the operator for the pods, and by the commands of people."""
+        return secret_folders(self.tls, self.authentication, prefix=self.folder_prefix)
+
+    @property
+    def has_own_token(self) -> bool:
+        """Whether the brokers get a token of the pods' service account."""
+        return self.authentication is not None and self.authentication.service_account_token is not None
+
+
+def sink_cluster_from(sink: Fields, name: str) -> KafkaCluster | None:
+    """The cluster of the sink alone; None where it is the source's."""
+    if not sink.has(name):
+        return None
+    return replace(read_part(KafkaCluster, sink.child(name)), field=SINK_CLUSTER)

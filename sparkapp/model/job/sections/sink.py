@@ -11,6 +11,7 @@ from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.encoding.schema import Described, at, entries_of, part, text_of
 from sparkapp.model.job.access.registry_access import RegistryAccess, sink_registry_from
 from sparkapp.model.job.forms import KAFKA_ID, TOPIC
+from sparkapp.model.job.sections.kafka import KafkaCluster, sink_cluster_from
 from sparkapp.model.job.sections.sink_format import SinkFormat
 
 
@@ -50,6 +51,7 @@ class Sink:
     """The destination of the result, and its delivery guarantee.
 
     :param topic: of every record; with :attr:`TopicFrom.COLUMN` of none, but it has to exist all the same.
+    :param kafka: None writes to the cluster of the source.
     :param format: None writes text and bytes as they are, and what else Spark's columns have as text or JSON.
     :param schema_registry: set with registered formats, and only there.
     """
@@ -58,6 +60,13 @@ class Sink:
         "transactions": Described("Transactions of deliveryGuarantee ExactlyOnce. The others ignore them.")
     }
 
+    kafka: KafkaCluster | None = at(
+        "Kafka cluster of the sink, if it is another cluster than that of the source. It has the sink topic, the"
+        " dead letter topic and the transactions. The offsets of the group are then committed to the cluster of the"
+        " source, behind each checkpoint and outside the transactions.",
+        default=None,
+        reader=sink_cluster_from,
+    )
     topic: str = at("Name of the sink topic, which must exist.", form=TOPIC)
     topic_from: TopicFrom = at(
         "Choice of a record's topic. Spec writes every record to sink.topic. Column writes each to"

@@ -123,8 +123,8 @@ class Source:
     offset_commit: OffsetCommit = at(
         "Commit of offsets to the group. InTransaction commits them in the transaction of their"
         " records, as the evidence of its commit. OnCheckpoint commits them after each checkpoint."
-        " Disabled commits none. With the delivery guarantees AtLeastOnce and None, InTransaction is"
-        " the same as OnCheckpoint.",
+        " Disabled commits none. With the delivery guarantees AtLeastOnce and None, and with sink.kafka,"
+        " InTransaction is the same as OnCheckpoint.",
         default=OffsetCommit.IN_TRANSACTION,
     )
     isolation_level: IsolationLevel = at(

@@ -41,6 +41,17 @@ def test_a_job_without_transactions_has_no_ids(tmp_path: Path, capsys: pytest.Ca
     assert (plan["deliveryGuarantee"], plan["writes"]) == ("AtLeastOnce", "out")
 
 
+def test_a_plan_names_two_clusters_and_no_offsets_in_transactions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = job_body(sink={"topic": "out", "kafka": {"bootstrapServers": "b:1"}})
+    _, (plan,), _ = plans(capsys, tmp_path, body)
+    assert (plan["sourceCluster"], plan["sinkCluster"]) == (body["spec"]["kafka"]["bootstrapServers"], "b:1")
+    assert "offsetsTransactionalId" not in plan
+    _, (plan,), _ = plans(capsys, tmp_path, job_body())
+    assert not plan.keys() & {"sourceCluster", "sinkCluster"}
+
+
 def test_a_refused_job_has_no_plan_and_others_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, found, said = plans(capsys, tmp_path, job_body(parallelism=0), job_body())
     assert (status, len(found)) == (1, 1)

@@ -32,7 +32,7 @@ async def test_the_next_attempt_starts_at_once_and_no_failure_is_counted(operato
     assert operator_fixture.kubernetes.events(warning=True) == []
     assert operator_fixture.status["restarts"] == {"total": 1, "lastReason": "CredentialsChanged"}
     assert "lastFailure" not in operator_fixture.status
-    assert "attempt 1 drained because the Secrets of spec.kafka have new content; the next attempt starts in 0 s" in [
+    assert "attempt 1 drained because its Kafka Secrets have new content; the next attempt starts in 0 s" in [
         event["message"] for event in operator_fixture.kubernetes.objects.values() if event["kind"] == "Event"
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome
@@ -40,7 +41,7 @@ def start(store: MemoryStore, control: FakeControl, policy: OnTransactionLost, a
     job = Job(namespace="n", name="job", uid="uid", generation=1, attempt=attempt, spec=spec)
     return recover(
         job, store=store, control=control, now="now", retained=MemoryRetainedStore(), engine=QueryState(),
-        cluster_id="", marks=NoMarks(),
+        clusters=ClusterIds("", ""), marks=NoMarks(),
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from kafkaspark.__main__ import main
 from kafkaspark.cluster import in_cluster
 from kafkaspark.cluster.in_cluster import run
 from kafkaspark.cluster.pod_command import PodCommand
+from sparkapp.cli import target
 from sparkapp.model.errors import CommandRefused
 
 BODY = {
@@ -44,9 +47,10 @@ class Cluster:
         self.statuses = list(statuses)
         self.created: list[dict[str, Any]] = []
         self.deleted: list[str] = []
+        self.job_has: dict[str, Any] = {}
 
     def job(self, _namespace: str, _name: str) -> dict[str, Any]:
-        return dict(BODY)
+        return copy.deepcopy(BODY | self.job_has)
 
     def pods(self, _namespace: str, _name: str) -> list[dict[str, Any]]:
         return [POD]
@@ -131,6 +135,26 @@ def test_brokers_of_the_environment_reach_the_pod(
     (job,) = printed(capsys)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["args"][3:] == ["topic", "list", "--bootstrap", "kafka:9092"]
+
+
+def test_a_command_about_topics_of_a_second_cluster_has_its_brokers_and_secrets(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec: Any = copy.deepcopy(BODY["spec"])
+    spec["sink"]["kafka"] = {**spec["kafka"], "bootstrapServers": "other:9093"}
+    cluster.job_has = {"spec": spec}
+    assert main(["topic", "list", "--job", "orders", "--sink", "--in-cluster", "print"]) == 0
+    files, job = printed(capsys)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert "--sink" in container["args"]
+    paths = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {f"/etc/kafkaspark/credentials/{name}" for name in ("user", "ca-0", "sink-user", "sink-ca-0")} <= paths
+    resource = tmp_path / "resource.json"
+    resource.write_text(files["data"]["resource.json"])
+    monkeypatch.setattr(target, "read_security", lambda kafka: {"sasl.username": kafka.field})
+    for sink, found in ((True, ("other:9093", "spec.sink.kafka")), (False, ("kafka:9093", "spec.kafka"))):
+        config = target.cluster_of_job(argparse.Namespace(resource=resource, job=None, namespace="", sink=sink))
+        assert (config["bootstrap.servers"], config["sasl.username"]) == found
 
 
 @pytest.mark.usefixtures("cluster")

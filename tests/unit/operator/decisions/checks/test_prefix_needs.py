@@ -271,3 +271,31 @@ async def test_a_second_job_of_a_group_does_not_start() -> None:
     operator_fixture.cache.drop_job(OTHER)
     await operator_fixture.settle()
     assert operator_fixture.drivers == ["orders-1-driver"]
+
+
+def of_clusters(key: JobKey, source: str, to: str, since: str = "2026-11-21T12:00:00Z") -> dict[str, Any]:
+    """A job with the same prefix and group as another, from one cluster to another."""
+    return body(
+        key, since, kafka={"bootstrapServers": source}, source={"topics": ["in"], "groupId": "shared"},
+        sink={**sink("team.p"), **({"kafka": {"bootstrapServers": to}} if to else {})},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "reason"),
+    [
+        (("a:1", "b:1"), ("c:1", "b:1"), IN_USE),
+        (("a:1", "b:1"), ("b:1", ""), IN_USE),
+        (("a:1", "b:1"), ("a:1", "c:1"), GROUP_IN_USE),
+        (("a:1", "b:1"), ("a:1", ""), GROUP_IN_USE),
+        (("a:1", "b:1"), ("b:1", "a:1"), None),
+    ],
+)
+def test_a_prefix_is_of_the_sinks_cluster_and_a_group_of_the_sources(
+    mine: tuple[str, str], theirs: tuple[str, str], reason: object
+) -> None:
+    needs = PrefixNeeds()
+    needs.put(KEY, need_of(of_clusters(KEY, *mine), NO_SETTINGS))
+    needs.put(OTHER, need_of(of_clusters(OTHER, *theirs, since="2026-11-21T11:00:00Z"), NO_SETTINGS))
+    refusal = needs.refusal(KEY)
+    assert (refusal and refusal.reason) == reason

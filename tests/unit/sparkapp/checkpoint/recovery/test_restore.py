@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.checkpoint.recovery.restore import go_back, rewind_between
 from sparkapp.model.checkpoint.codec import decode, encode
@@ -65,7 +66,7 @@ def attempt(store, number, restore, texts=None, marks=()):
     kept = MemoryRetainedStore(RETAINED if texts is None else texts)
     return recover(
         job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=kept, engine=QueryState(),
-        cluster_id="", marks=Marks(marks),
+        clusters=ClusterIds("", ""), marks=Marks(marks),
     )  # fmt: skip
 
 

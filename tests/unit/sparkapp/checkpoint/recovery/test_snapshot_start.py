@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -51,7 +52,7 @@ def attempt(
     )  # fmt: skip
     return recover(
         job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=MemoryRetainedStore(),
-        engine=QueryState(), cluster_id=cluster_id, marks=NoMarks(),
+        engine=QueryState(), clusters=ClusterIds(cluster_id, cluster_id), marks=NoMarks(),
     )  # fmt: skip
 
 

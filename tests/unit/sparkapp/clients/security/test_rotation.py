@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from sparkapp.clients.security import rotation
-from sparkapp.clients.security.mounted import check_usable, mounted_security
+from sparkapp.clients.security.mounted import check_usable, mounted_securities
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.model.errors import AuthenticationFailed, CredentialsUnusable, KafkaSparkJobError
 from sparkapp.model.job.access.security import (
@@ -22,7 +21,9 @@ from sparkapp.model.job.access.security import (
     Tls,
     TrustedCertificate,
 )
+from sparkapp.model.job.client.config import OfClusters
 from sparkapp.model.job.sections.kafka import KafkaCluster
+from tests.support.jobs.plain_job import plain_spec
 from tests.support.kafka.tls.certificates import CertificateAuthority
 
 SCRAM = Authentication(
@@ -63,8 +64,8 @@ class Mount:
             refused=self.refusals.append,
         )  # fmt: skip
 
-    def read(self) -> dict[str, str]:
-        return mounted_security(self.kafka, self.folder)
+    def read(self) -> OfClusters:
+        return mounted_securities(plain_spec(kafka=self.kafka), self.folder)
 
     def password(self, value: str) -> None:
         (self.folder / "user/password").write_text(value)
@@ -78,10 +79,11 @@ class Mount:
         (self.folder / "user/user.crt").write_bytes(pair.certificate.read_bytes())
         (self.folder / "user/user.key").write_bytes(pair.key.read_bytes())
 
-    def check(self, security: Mapping[str, str]) -> None:
-        check_usable(security)
+    def check(self, security: OfClusters) -> None:
+        for properties in security:
+            check_usable(properties)
         self.connections += 1
-        if self.accepted != security.get("sasl.password", self.accepted):
+        if any(self.accepted != each.get("sasl.password", self.accepted) for each in security):
             raise AuthenticationFailed("wrong password")
 
     def changed(self) -> None:
@@ -188,15 +190,15 @@ def test_clients_keep_the_certificate_that_they_began_with(tmp_path: Path) -> No
     """librdkafka reads the files again for each client, and a job creates clients all the time."""
     mount = Mount(tmp_path, authentication=MTLS)
     names = ("ssl.certificate.location", "ssl.key.location")
-    before = mount.read()
+    before = mount.read().source
     content = [Path(before[name]).read_bytes() for name in names]
     mount.issue(mount.authority)
-    after = mount.read()
+    after = mount.read().source
     assert [Path(before[name]).read_bytes() for name in names] == content
-    for security in (before, after, mount.read()):
+    for security in (before, after, mount.read().source):
         check_usable(security)
     assert all(before[name] != after[name] for name in names)
-    assert mount.read() == after
+    assert mount.read().source == after
 
 
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:

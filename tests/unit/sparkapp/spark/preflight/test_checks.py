@@ -19,6 +19,7 @@ from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.preflight import checks
 from sparkapp.spark.preflight.checks import check_kafka
+from sparkapp.spark.preflight.job_clusters import JobClusters
 from tests.support.fakes.cluster_view import FakeCluster
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
@@ -59,10 +60,10 @@ def test_D16_a_topic_that_may_not_be_described_is_not_reported_as_missing(topic:
     )  # fmt: skip
     job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
     view = FakeCluster({"in": 1, "out": 1})
-    check_kafka(job, view)
+    check_kafka(job, JobClusters(view, view))
     view.denied = {topic}
     with pytest.raises(AuthorizationFailed, match=f"topic {topic}"):
-        check_kafka(job, view)
+        check_kafka(job, JobClusters(view, view))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,34 @@ def test_a_missing_topic_is_named_with_its_part_in_the_job(
     record_errors = RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="bad")
     spec = replace(SPEC, record_errors=record_errors)
     job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
+    view = FakeCluster(dict.fromkeys(topics, 1))
     with pytest.raises(TopicNotFound) as raised:
-        check_kafka(job, FakeCluster(dict.fromkeys(topics, 1)))
+        check_kafka(job, JobClusters(view, view))
     assert raised.value.message == f"{message} on Kafka brokers"
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "message"),
+    [
+        (("in",), ("out", "bad"), ""),
+        (("in", "out", "bad"), ("bad",), "sink topic 'out' does not exist"),
+        (("in", "out", "bad"), ("in", "out"), "dead letter topic 'bad' does not exist"),
+        (("out",), ("in", "out", "bad"), "source topic 'in' does not exist"),
+    ],
+)
+def test_each_topic_is_looked_for_on_its_cluster(
+    source: tuple[str, ...], sink: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_YOUNG_SECONDS", 0.0)
+    record_errors = RecordErrors(policy=OnRecordError.DEAD_LETTER, dead_letter_topic="bad")
+    spec = replace(SPEC, record_errors=record_errors)
+    job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
+    clusters = JobClusters(FakeCluster(dict.fromkeys(source, 1)), FakeCluster(dict.fromkeys(sink, 1)))
+    if not message:
+        check_kafka(job, clusters)
+        return
+    with pytest.raises(TopicNotFound, match=message):
+        check_kafka(job, clusters)
 
 
 class Cluster(FakeCluster):
@@ -117,7 +143,8 @@ def test_a_missing_topic_does_not_hide_an_error_of_the_code(
     (tmp_path / f"{module}.py").write_text(code)
     monkeypatch.setattr(checks, "_YOUNG_SECONDS", 0.0)
     monkeypatch.setattr(checks, "check_rights", lambda *_: None)
-    monkeypatch.setattr(checks, "cluster_view", lambda _: Cluster({"out": 1}))
+    view = Cluster({"out": 1})
+    monkeypatch.setattr(JobClusters, "opened", lambda *_: JobClusters(view, view))
     spec = replace(
         SPEC, transform=Transform(function=f"{module}:transform"),
         sink=replace(SPEC.sink, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE),
@@ -136,10 +163,10 @@ def test_the_broker_that_allows_least_decides_and_the_remedy_can_be_typed(second
     job = Job(namespace="n", name="job", uid="u", generation=1, attempt=1, spec=spec)
     view = FakeCluster({"in": 1, "out": 1})
     for view.settings in ({}, {1: "2147483647", 2: "2147483647"}):
-        check_kafka(job, view)
+        check_kafka(job, JobClusters(view, view))
     view.settings = {1: "2147483647", 2: "900000"}
     with pytest.raises(TransactionTimeoutTooLong) as raised:
-        check_kafka(job, view)
+        check_kafka(job, JobClusters(view, view))
     if not seconds:
         assert (
             "timeoutSeconds 0 needs transaction.max.timeout.ms=2147483647 on every broker: it is 900000"
