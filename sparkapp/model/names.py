@@ -193,6 +193,7 @@ def executor_pod_prefix(job: str, attempt: int) -> str:
 
 
 def default_group_id(namespace: str, job: str) -> str:
+    """As :func:`default_transactional_id_prefix`; two Kubernetes clusters on one Kafka must set ``source.groupId``."""
     return f"{namespace}.{job}"
 
 

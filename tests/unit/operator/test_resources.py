@@ -340,3 +340,18 @@ def test_executors_have_the_account_of_a_token_for_either_cluster() -> None:
     pod = executor_pod_template(JOB, desired, attempt=1)["spec"]
     assert pod["serviceAccountName"] == names.service_account("orders")
     assert [volume["name"] for volume in pod["volumes"] if "projected" in volume] == ["kafka-sink-user"]
+
+
+def test_names_at_kafka_have_no_uid_and_names_of_objects_have() -> None:
+    """A recreated job continues as its predecessor; jobs of two Kubernetes clusters must have names of their own."""
+    names_at_kafka, objects = set(), set()
+    for uid in ("uid-of-a", "uid-of-b"):
+        body = attempt_config_map(
+            JobIdentity("team", "orders", uid), wanted({}), attempt=1, generation=1, resource_spec=job_body()["spec"],
+            modules=Modules(name="", source="", digest="", files=""), revision="",
+        )  # fmt: skip
+        spec = decode_job(body["data"][names.JOB_KEY]).spec
+        names_at_kafka.add((spec.source.group_id, spec.sink.transactional_id_prefix))
+        objects.add(body["metadata"]["name"])
+    assert names_at_kafka == {("team.orders", "team.orders")}
+    assert len(objects) == 2

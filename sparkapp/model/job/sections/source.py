@@ -86,7 +86,7 @@ class Source:
     )
     group_id: str = at(
         "Consumer group that holds the committed offsets, of this job alone. By default namespace.name of"
-        " the job. Cannot change.",
+        " the job. Two Kubernetes clusters on one Kafka cluster must set it. Cannot change.",
         form=text_of(1, 249),
         absent="",
     )
