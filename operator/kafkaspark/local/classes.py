@@ -61,11 +61,16 @@ def make_archive() -> Path | None:
 
 
 def archive_folder() -> Path:
-    """Where the archive is: it fits a Spark and a Java, whose paths and versions are in the name."""
+    """Where the archive is: it fits a Spark and a Java, whose paths, versions and files are in the name.
+
+    A JVM ignores an archive of jars with another size or time, and says nothing. Another installation has other times.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     spark = find_spec("pyspark")
     java = _java()
-    parts = [version("pyspark"), str(spark and spark.origin), str(java), str(java and java.stat().st_mtime_ns)]
+    jars = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
+    files = [(jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in sorted(jars.glob("*.jar"))]
+    parts = [version("pyspark"), str(jars), str(files), str(java), str(java and java.stat().st_mtime_ns)]
     return cache / "kafkaspark" / f"classes-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,6 +55,21 @@ def test_the_archive_is_made_once_and_then_used(machine: Path) -> None:
     assert make_archive() is None
     assert use_archive()
     assert os.environ["KAFKASPARK_CLASSES"] == str(folder)
+
+
+def test_jars_that_are_installed_again_have_an_archive_of_their_own(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: a JVM refused the archive silently, and each start took twice the processor time."""
+    jar = machine / "pyspark/jars/a.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_text("classes")
+    found = SimpleNamespace(origin=str(machine / "pyspark/__init__.py"))
+    monkeypatch.setattr(classes, "find_spec", lambda _: found)
+    folder = archive_folder()
+    assert archive_folder() == folder
+    os.utime(jar, ns=(1, 1))
+    assert archive_folder() != folder
 
 
 def test_an_archive_that_fails_leaves_nothing(machine: Path) -> None:
