@@ -102,7 +102,7 @@ def of_the_operator(api: ApiClient, job: LiveJob) -> dict[str, dict[str, Any]]:
 def test_the_operator_makes_snapshots_and_keeps_the_newest(running: Running, api: ApiClient) -> None:
     job = LiveJob(api, running.place.namespace, "periodic")
     job.create(snapshots={"intervalSeconds": 60, "count": 1})
-    own = LiveSnapshot(api, job.namespace, "by-hand")
+    own = LiveSnapshot(api, job.namespace, "periodic-by-hand")
     own.create(job.name)
     job.run(1, hold=False)
     await_that("the first is kept", lambda: "ready" in job.status.get("snapshots", {}))
