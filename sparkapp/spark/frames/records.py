@@ -39,12 +39,8 @@ def decode_records(records: DataFrame, job: Job, publish: Publish) -> DataFrame:
     :param publish: called in workers: tells the totals of the process.
     :raises ConfigurationError: Spark does not understand a schema or the predicate.
     """
-    source = job.spec.source
     records = with_raw_columns(records)
-    for side, chosen, schema in (
-        ("key", source.key_format, source.key_schema),
-        ("value", source.value_format, source.value_schema),
-    ):
+    for side, chosen, schema in job.spec.source.sides:
         records = DECODERS[chosen](records, side, schema, job, publish)
     return apply_policy(end_at_predicate(records, job.spec), job)
 

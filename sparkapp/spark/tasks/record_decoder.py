@@ -41,11 +41,9 @@ class RecordDecoder:
     """
 
     def __init__(self, job: Job) -> None:
-        source = job.spec.source
-        sides = (("key", source.key_format, source.key_schema), ("value", source.value_format, source.value_schema))
         is_read = bool(job.spec.transform.arrow.name)
         self._job = job
-        self._sides = [part for part in sides if is_read and part[1] is not Format.RAW]
+        self._sides = [part for part in job.spec.source.sides if is_read and part[1] is not Format.RAW]
         self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
         self._fallible = fallible_sides(job.spec)
         self._counts = counts_records(job.spec)

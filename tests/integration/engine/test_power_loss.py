@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +13,11 @@ from confluent_kafka import Producer
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.transform import OutputMode, Transform
 from tests.integration.engine.conftest import LocalJobs
+from tests.support.jobs.volume import Disk, disk
 from tests.support.kafka import visibility
 from tests.support.patience import until
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system"),
-]
+pytestmark = pytest.mark.spark
 
 _MODULE = """
 from pyspark.sql import functions as f
@@ -31,52 +26,18 @@ def totals(source):
     words = source.select(f.col("value").cast("string").alias("word")).groupBy("word").count()
     return words.select("word", f.concat_ws(" ", "word", "count").alias("value"))
 """
-_MEBIBYTES = 256
 _ROUNDS = 40
 
 
-class Disk:
-    """A file system of its own. Nothing but a program's order writes to its disk for minutes.
-
-    :param folder: where it is mounted.
-    """
-
-    def __init__(self, image: Path, folder: Path) -> None:
-        self._image = image
-        self.folder = folder
-        with image.open("wb") as file:
-            file.truncate(_MEBIBYTES << 20)
-        subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-        folder.mkdir()
-        self._mount()
-
-    def _mount(self) -> None:
-        # The journal is written each ten minutes, and not each five seconds.
-        options = "loop,commit=600"
-        subprocess.run(["mount", "-o", options, str(self._image), str(self.folder)], check=True)
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", str(self.folder)], check=True)
-
-    def lose_power(self) -> None:
-        """What the disk has at this moment is all that is left."""
-        left = self._image.with_suffix(".left")
-        shutil.copyfile(self._image, left)
-        self.unmount()
-        left.replace(self._image)
-        self._mount()
-
-
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+def volume(tmp_path: Path) -> Iterator[Disk]:
     """The volume of the job's state."""
-    disk = Disk(tmp_path / "disk.image", tmp_path / "query")
-    yield disk
-    disk.unmount()
+    with disk(tmp_path / "disk.image", tmp_path / "query") as made:
+        yield made
 
 
 def test_state_that_a_document_names_is_on_the_disk(
-    local_job: LocalJobs, disk: Disk, broker: str, client: TransactionClient, tmp_path: Path
+    local_job: LocalJobs, volume: Disk, broker: str, client: TransactionClient, tmp_path: Path
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "words.py").write_text(_MODULE)
@@ -89,7 +50,7 @@ def test_state_that_a_document_names_is_on_the_disk(
     for attempt in (1, 2):
         job.start(fault=f"after-write@attempt={attempt},checkpoint={2 * attempt}")
         assert job.await_end() == -signal.SIGKILL, job.log()
-        disk.lose_power()
+        volume.lose_power()
     job.start()
     wanted = {f"w{number} {_ROUNDS // 4}" for number in range(4)}
 

@@ -1,8 +1,12 @@
-"""A small volume that can be full: a file system of its own in memory, as long as this process may mount one."""
+"""Volumes that fail as those of a cluster do: full, or without power. Each is a file system of its own.
+
+A test is skipped where this process may not mount one.
+"""
 
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,16 +40,57 @@ class Volume:
         self._filler.unlink(missing_ok=True)
 
 
+class Disk:
+    """A disk, mounted at ``folder``. Only a program's order writes to it: the kernel does not, for minutes.
+
+    :param image: the file with the disk's content.
+    """
+
+    def __init__(self, image: Path, folder: Path) -> None:
+        self._image = image
+        self.folder = folder
+
+    def lose_power(self) -> None:
+        """What the disk has at this moment is all that is left. No process has a file of it open."""
+        left = self._image.with_suffix(".left")
+        shutil.copyfile(self._image, left)
+        subprocess.run(["umount", self.folder], check=True)
+        left.replace(self._image)
+        subprocess.run(["mount", *_loop(self._image), self.folder], check=True)
+
+
 @contextmanager
 def small_volume(folder: Path, *, kib: int = 512) -> Iterator[Volume]:
-    """The volume, gone afterwards; skips the test where mounting is not allowed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"a full disk needs the right to mount one: {mounted.stderr.strip()}")
-    try:
+    """The volume, gone afterwards."""
+    with _mounted(folder, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs"):
         yield Volume(folder)
+
+
+@contextmanager
+def disk(image: Path, folder: Path, *, mebibytes: int = 256) -> Iterator[Disk]:
+    """The disk, gone afterwards.
+
+    :param image: where its content is to be.
+    """
+    with image.open("wb") as file:
+        file.truncate(mebibytes << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    with _mounted(folder, *_loop(image)):
+        yield Disk(image, folder)
+
+
+def _loop(image: Path) -> tuple[str, ...]:
+    # The journal is written each ten minutes, and not each five seconds.
+    return "-o", "loop,commit=600", str(image)
+
+
+@contextmanager
+def _mounted(folder: Path, *arguments: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    mounted = subprocess.run(["mount", *arguments, folder], capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"the test needs the right to mount a volume: {mounted.stderr.strip()}")
+    try:
+        yield
     finally:
         subprocess.run(["umount", "--lazy", folder], check=False)

@@ -136,10 +136,7 @@ def _not_continuous(spec: JobSpec) -> dict[str, str]:
 
 def _other_columns(source: Source) -> Iterator[tuple[str, str]]:
     """The sides in JSON whose schemas only Spark's parser reads, and the types that only it has."""
-    for side, chosen, schema in (
-        ("key", source.key_format, source.key_schema),
-        ("value", source.value_format, source.value_schema),
-    ):
+    for side, chosen, schema in source.sides:
         if chosen is Format.JSON:
             try:
                 columns_of(schema)

@@ -224,3 +224,8 @@ class Source:
         form=entries_of(64),
         each=text_of(0, 1024),
     )
+
+    @property
+    def sides(self) -> tuple[tuple[str, Format, str], ...]:
+        """``key`` and ``value``, each with its format and its schema."""
+        return ("key", self.key_format, self.key_schema), ("value", self.value_format, self.value_schema)

@@ -35,9 +35,7 @@ def decoded_sides(spec: JobSpec) -> dict[str, str]:
 
     Types that only Spark's parser knows (timestamps, decimals, maps) leave their side to it.
     """
-    source = spec.source
-    sides = (("key", source.key_format, source.key_schema), ("value", source.value_format, source.value_schema))
-    return {side: schema for side, chosen, schema in sides if chosen is Format.JSON and _is_known(schema)}
+    return {side: schema for side, chosen, schema in spec.source.sides if chosen is Format.JSON and _is_known(schema)}
 
 
 def source_ddl(spec: JobSpec) -> str:
