@@ -5,6 +5,9 @@ VENV := .venv
 CLASSES := $(VENV)/kafkaspark-classes/classpath
 PY := $(VENV)/bin/python
 export PYTHONPATH := dev:$(PYTHONPATH)
+# Compiled modules are kept, outside the sources. Otherwise each of the tests' processes compiles the project again.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh ready setup generate docs lint types contracts unit test test-all integration e2e \

@@ -4,8 +4,8 @@ A test with the mark ``thorough`` is not for every commit. ``docs/internals/test
 
 The cluster's tests come first, together with patient tests at a lower priority: two streams of jobs, and then the tests
 that change the operator. The first of the other streams run next to them as soon as one of the jobs' streams has ended.
-Other streams that wait more than they work start first, and those that work most are last: at the end no processor is
-idle. When a stream ends, the next stream starts. In the pipeline the cluster ends with its last test.
+The longest of the other streams start first. When a stream ends, the next stream starts. In the pipeline the cluster
+ends with its last test.
 
 A stream writes ``artifacts/<stream>.log``, and ``artifacts/<stream>.costs`` with the cost of each test. The program
 prints their progress with the failures so far, because a limit of time may end the run before its reports. It prints
@@ -37,7 +37,7 @@ _SECURITY = "tests/integration/security"
 _PROGRESS_SECONDS = 30
 _JOBS, _OPERATOR, _LAST = 1, 2, 3
 """The stages. The last is that of the streams without the cluster."""
-WIDTH = {_JOBS: 4, _OPERATOR: 4, _LAST: 5}
+WIDTH = {_JOBS: 5, _OPERATOR: 5, _LAST: 6}
 """Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
 CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
@@ -138,8 +138,6 @@ def streams(*, is_every: bool) -> list[Stream]:
     elsewhere = [f"--ignore={file}" for file in (*CHANGE_THE_OPERATOR, *_STORIES)]
     # A stream costs a start of pytest and of a broker: for less work there are fewer.
     protocol = _dealt("protocol", 4 if is_every else 3, files_below(_PROTOCOL))
-    first = 1 if is_every else len(protocol)  # they wait more than they work
-    early, late = protocol[:first], protocol[first:]
     engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
     parts = _dealt("parts", 2, files_below("tests/integration", apart))
     found = [
@@ -149,18 +147,13 @@ def streams(*, is_every: bool) -> list[Stream]:
         Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
         Stream("properties", ["tests/property"], patient=True, niceness=10),
         Stream("units", ["tests/unit"], patient=True, niceness=10),
-        *early,
-        Stream("security", [_SECURITY]),
+        *protocol,
+        *parts,
         Stream("faults", [_FAULTS]),
-        Stream("conformance", ["tests/conformance"]),
-        *engine[:2],
-        parts[0],
-        *late[:1],
-        *parts[1:],
-        *engine[2:],
-        *late[2:],
+        *engine,
         Stream("dataplane", [_DATAPLANE]),
-        *late[1:2],
+        Stream("conformance", ["tests/conformance"]),
+        Stream("security", [_SECURITY]),
     ]
     for stream in found:
         stream.is_every = is_every

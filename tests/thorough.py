@@ -9,6 +9,12 @@ from __future__ import annotations
 _ENGINE = "tests/integration/engine/test_"
 _KUBEAPI = "tests/integration/kubeapi/"
 _PROTOCOL = "tests/integration/protocol/test_"
+_LOST_SUBTASK = (
+    f"{_PROTOCOL}open_checkpoints.py::test_a_subtask_that_is_lost_behind_the_barrier_is_replaced_and_reads_the_plan["
+)
+_PIPELINING = f"{_PROTOCOL}pipelining.py::test_an"
+_IN_PLACE = f"{_PROTOCOL}rescale_in_place.py::test_an"
+_RESTORE = "tests/integration/checkpoint/test_restore.py::test_a_crash_"
 _MATRIX = "tests/integration/faults/test_matrix.py::test_nothing_is_lost_or_twice["
 
 THOROUGH = (
@@ -19,11 +25,14 @@ THOROUGH = (
     f"{_ENGINE}cut_partitions",
     f"{_ENGINE}dropped_records",
     f"{_ENGINE}end_of_stream",
+    f"{_ENGINE}continuous.py::test_an_orderly_end_sends_everything[AtLeastOnce]",
+    f"{_ENGINE}failing_plans",
     f"{_ENGINE}failing_record",
     f"{_ENGINE}group_membership",
     f"{_ENGINE}idle",
     f"{_ENGINE}jvm",
     f"{_ENGINE}large_records",
+    f"{_ENGINE}load",
     f"{_ENGINE}local_pace",
     f"{_ENGINE}metrics",
     f"{_ENGINE}power_loss",
@@ -60,12 +69,24 @@ THOROUGH = (
     f"{_PROTOCOL}durability",
     f"{_PROTOCOL}stale_coordinator",
     f"{_PROTOCOL}namings",
-    # A crash of each engine stays.
+    # Tables of crashes: of each story a few cells stay.
+    f"{_PROTOCOL}crashes.py::test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost[",
+    f"{_PROTOCOL}crashes.py::test_a_job_that_was_down_for_longer_than_its_transactions_live[",
+    f"{_PROTOCOL}local_subtasks.py::test_kills_and_freezes[",
+    _LOST_SUBTASK,
+    f"{_PROTOCOL}open_checkpoints.py::test_an_attempt_ends_behind_the_barrier[",
+    f"{_PIPELINING}_attempt_ends_with_two_checkpoints_under_way[",
+    f"{_PIPELINING}other_subtask_does_the_work",
+    f"{_IN_PLACE}_attempt_ends_in_it",
+    f"{_IN_PLACE}y_sequence_of_changes_and_ends[SubtaskAndSlot",
     f"{_PROTOCOL}two_clusters",
+    _RESTORE,
     f"{_PROTOCOL}crashes.py::test_I05",
     "tests/conformance/test_s_offset_commits.py::test_S37_a_group_that_may_not_be_written",
     "tests/conformance/test_t_transactions.py::test_T02_broker_failure_before_notify",
     "tests/integration/bench/",
+    # The protocol's story of it stays.
+    "tests/integration/cli/test_hanging_transactions",
     # A JVM each; test_micro_batch.py has the engine's part of them, and the guide a run of pytest.
     "tests/integration/laptop/test_dev.py::test_code_job_and_input_are_read_again[python]",
     "tests/integration/laptop/test_dev_broker",
@@ -74,6 +95,7 @@ THOROUGH = (
     "tests/integration/laptop/test_tutorial",
     # A browser of 300 MB.
     "tests/integration/cli/test_console_page",
+    "tests/integration/dataplane/test_no_memory",
     "tests/integration/dataplane/test_sanitizers",
     "tests/integration/docs/",
     "tests/integration/formats/",
@@ -90,9 +112,24 @@ THOROUGH = (
 OF_EVERY_COMMIT = (
     "tests/e2e/test_life.py",
     f"{_ENGINE}arrow_function.py::test_a_function_that_drops_and_multiplies",
+    f"{_ENGINE}failing_plans.py::test_a_transform_with_a_shuffle",
+    f"{_ENGINE}load.py::test_the_load_is_what_arrives_what_is_read_and_how_busy_subtasks_are[Continuous",
     f"{_ENGINE}local_pace.py::test_killed_drivers",
     f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
     f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",
+    f"{_PROTOCOL}crashes.py::test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost[after-flush-True",
+    f"{_PROTOCOL}crashes.py::test_a_job_that_was_down_for_longer_than_its_transactions_live[between-commits",
+    f"{_PROTOCOL}local_subtasks.py::test_kills_and_freezes[0",
+    f"{_LOST_SUBTASK}task-has-produced",
+    f"{_PROTOCOL}open_checkpoints.py::test_an_attempt_ends_behind_the_barrier[after-flush-freeze",
+    f"{_PROTOCOL}open_checkpoints.py::test_an_attempt_ends_behind_the_barrier[between-commits-kill",
+    f"{_PIPELINING}_attempt_ends_with_two_checkpoints_under_way[ahead1",
+    f"{_PIPELINING}other_subtask_does_the_work_of_one_that_has_no_place[True-task-has-produced",
+    f"{_IN_PLACE}_attempt_ends_in_it[SubtaskAndSlot",
+    f"{_IN_PLACE}_attempt_ends_in_its_first_checkpoint_behind_it[Hint-b",
+    f"{_IN_PLACE}_attempt_ends_in_its_first_checkpoint_behind_it[SubtaskAndSlot-after-flush",
+    f"{_RESTORE}at_any_write_of_the_restore_neither_loses_nor_repeats_it[True-2",
+    f"{_RESTORE}in_the_first_checkpoint_after_it_changes_nothing[True-between",
     f"{_PROTOCOL}two_clusters.py::test_an_attempt_that_is_killed_in_a_checkpoint[between-commits",
     f"{_MATRIX}broker-restarted-task-has-produced-down",
     f"{_MATRIX}transaction-coordinator-killed-after-write-same",

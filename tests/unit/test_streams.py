@@ -76,17 +76,17 @@ def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -
     assert begin() == ["stories", "jobs", "first"]
     assert begin() == []
     stories.ended = True
-    assert begin() == ["other-0", "other-1"]
+    assert begin() == ["other-0", "other-1", "other-2"]
     first.ended = True
     assert begin() == ["second"]
     jobs.ended = True
     assert begin() == ["operator"]
     others[0].ended = True
-    assert begin() == ["other-2"]
+    assert begin() == ["other-3"]
     operator.ended = True
-    assert begin() == ["other-3", "other-4"]
+    assert begin() == ["other-4", "other-5"]
     second.ended = others[1].ended = True
-    assert begin() == ["other-5", "other-6"]
+    assert begin() == ["other-6", "other-7"]
     assert begin() == []
 
 
