@@ -6,7 +6,6 @@ storage a new broker needs no JVM to format its own.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from localcluster.kafka import probe as kafka_probe
 from localcluster.kafka import properties as kafka_properties
 from localcluster.kafka.properties import Listener
 from localcluster.machine import packages
+from localcluster.machine.cached_folder import complete, one_maker
 from localcluster.machine.commands import run
 from localcluster.machine.ports import free_ports
 from localcluster.machine.processes import spawn
@@ -92,9 +92,7 @@ class KafkaDistribution:
         if self.is_ready():
             return
         packages.ensure(packages.KAFKA, settings, progress)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with progress.step("download Kafka"), self.folder.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # several tests may start their first broker at once
+        with progress.step("download Kafka"), one_maker(self.folder):
             if self.is_ready():
                 return
             # Not among the cluster's logs: tests call this too, where there may be no cluster.
@@ -120,17 +118,14 @@ class KafkaDistribution:
     def _fetch_jars(self, log: Path) -> None:
         if self.folder.exists():
             return
-        unfinished = self.folder.with_name(self.folder.name + ".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        (unfinished / "pom.xml").write_text(_POM.format(kafka=self.version, slf4j=_SLF4J_VERSION))
-        run(
-            ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"],
-            cwd=unfinished,
-            log=log,
-            hint="check that Maven's central repository is reachable, then run the same command again",
-        )
-        unfinished.replace(self.folder)
+        with complete(self.folder) as folder:
+            (folder / "pom.xml").write_text(_POM.format(kafka=self.version, slf4j=_SLF4J_VERSION))
+            run(
+                ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+                cwd=folder,
+                log=log,
+                hint="check that Maven's central repository is reachable, then run the same command again",
+            )
 
     def _prepare(self, folder: Path, log: Path) -> None:
         # In the folder's final place: the class archive is only valid for the paths it was created with.

@@ -6,9 +6,7 @@ index has Java 21, and is installed by its hash.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import shutil
 import sys
 import tarfile
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from localcluster.errors import SetupError
 from localcluster.machine import packages
+from localcluster.machine.cached_folder import complete, one_maker
 from localcluster.machine.commands import run
 from localcluster.progress import Progress
 from localcluster.settings import Settings
@@ -78,17 +77,12 @@ class RegistryDistribution:
         if self.folder.exists():
             return
         packages.ensure(packages.KAFKA, settings, progress)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with progress.step("download a schema registry"), self.folder.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # several tests may start their first registry at once
+        with progress.step("download a schema registry"), one_maker(self.folder):
             if self.folder.exists():
                 return
-            unfinished = self.folder.with_name(self.folder.name + ".unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            self._fetch_java(unfinished)
-            self._fetch_registry(unfinished)
-            unfinished.replace(self.folder)
+            with complete(self.folder) as folder:
+                self._fetch_java(folder)
+                self._fetch_registry(folder)
 
     def _fetch_java(self, folder: Path) -> None:
         wanted = folder / "java.txt"

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
@@ -16,52 +15,22 @@ from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.protocol import ProtocolStep
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
+from tests.support.jobs.risky import LOCATION, SQL, produce_numbers, risky_code
 from tests.support.kafka import visibility
 
 pytestmark = pytest.mark.spark
 
-_MODULE = """
-from pyspark.sql import functions as f
-
-
-@f.udf("string")
-def number(text):
-    return str(int(text))
-
-
-def numbers(source):
-    return source.select("key", number(source.value.cast("string")).alias("value"))
-
-
-def shuffled(source):
-    return numbers(source.repartition(2))
-"""
-_SQL = "SELECT key, CAST(CAST(value AS STRING) AS INT) AS value FROM source"
 PARTITIONS, RECORDS = 2, 150
 BAD = frozenset({(0, 3), (0, 4), (1, 149)})
 
 
 def write(broker: str, topic: str, first: int) -> list[int]:
-    """The same number of records in each partition, some of them no number; returns the numbers."""
-    producer = Producer({"bootstrap.servers": broker})
-    good = []
-    for partition in range(PARTITIONS):
-        for offset in range(RECORDS):
-            value = first + partition * RECORDS + offset
-            is_bad = (partition, offset) in BAD
-            good += [] if is_bad else [value]
-            text = f"no number {value}" if is_bad else str(value)
-            producer.produce(topic, key=f"k{value}", value=text, partition=partition, headers={"h": b"1"})
-    assert producer.flush(30) == 0
-    return good
+    return produce_numbers(broker, topic, partitions=PARTITIONS, records=RECORDS, bad=BAD, first=first)
 
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    folder = tmp_path / "code"
-    folder.mkdir()
-    (folder / "risky.py").write_text(_MODULE)
-    return folder
+    return risky_code(tmp_path)
 
 
 def made(local_job: LocalJobs, transform: Transform, code: Path) -> LocalJob:
@@ -75,8 +44,8 @@ def made(local_job: LocalJobs, transform: Transform, code: Path) -> LocalJob:
 @pytest.mark.parametrize(
     "case",
     [
-        (Transform(function="risky:numbers"), "ValueError", "risky.py:7 in number"),
-        (Transform(sql=_SQL), "CAST_INVALID_INPUT", ""),
+        (Transform(function="risky:numbers"), "ValueError", LOCATION),
+        (Transform(sql=SQL), "CAST_INVALID_INPUT", ""),
     ],
     ids=["udf", "sql"],
 )

@@ -5,47 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.sections.transform import OutputMode, Transform
 from sparkapp.model.report import Termination
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
+from tests.support.jobs.risky import LOCATION, SQL, produce_numbers, risky_code
 from tests.support.kafka import visibility
 
 pytestmark = pytest.mark.spark
 
-_MODULE = """
-from pyspark.sql import functions as f
-
-
-@f.udf("string")
-def number(text):
-    return str(int(text))
-
-
-def numbers(source):
-    return source.select("key", number(source.value.cast("string")).alias("value"))
-
-
-def counted(source):
-    numbered = source.withColumn("n", number(source.value.cast("string")))
-    counts = numbered.groupBy("key").agg(f.max("n").alias("n"))
-    return counts.select("key", f.col("n").alias("value"))
-"""
 PARTITIONS, RECORDS = 3, 400
 BAD = (1, 250)
+NUMBER = BAD[0] * RECORDS + BAD[1]
 
 
 def write(broker: str, topic: str) -> None:
-    """The same number of records in each partition, one of them no number."""
-    producer = Producer({"bootstrap.servers": broker})
-    for partition in range(PARTITIONS):
-        for offset in range(RECORDS):
-            value = "ten\x1b[31m" if (partition, offset) == BAD else str(partition * RECORDS + offset)
-            producer.produce(topic, key=f"k{offset}", value=value, partition=partition)
-    assert producer.flush(30) == 0
+    """One of the records is no number."""
+    produce_numbers(broker, topic, partitions=PARTITIONS, records=RECORDS, bad=[BAD], text="ten\x1b[31m")
 
 
 def failed(job: LocalJob) -> Termination:
@@ -59,10 +37,7 @@ def failed(job: LocalJob) -> Termination:
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    folder = tmp_path / "code"
-    folder.mkdir()
-    (folder / "risky.py").write_text(_MODULE)
-    return folder
+    return risky_code(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +45,9 @@ def code(tmp_path: Path) -> Path:
     [
         (
             Transform(function="risky:numbers"),
-            "ValueError: invalid literal for int() with base 10: 'ten\\x1b[31m' (risky.py:7 in number)",
+            f"ValueError: invalid literal for int() with base 10: 'ten\\x1b[31m {NUMBER}' ({LOCATION})",
         ),
-        (Transform(sql="SELECT key, CAST(CAST(value AS STRING) AS INT) AS value FROM source"), "[CAST_INVALID_INPUT] "),
+        (Transform(sql=SQL), "[CAST_INVALID_INPUT] "),
     ],
     ids=["udf", "sql"],
 )
@@ -84,7 +59,7 @@ def test_the_record_of_a_plan_that_fails_is_named(
     write(broker, job.spec.source.topics[0])
     termination = failed(job)
     partition, offset = BAD
-    place = f"topic {job.spec.source.topics[0]}, partition {partition}, offset {offset}, key b'k{offset}': "
+    place = f"topic {job.spec.source.topics[0]}, partition {partition}, offset {offset}, key b'k{NUMBER}': "
     assert termination.message.startswith(place + said)
     assert all(line.isprintable() for line in termination.message.split("\n")), "of a query, the second has its text"
     assert visibility.records(broker, job.spec.sink.topic) == []
