@@ -18,7 +18,7 @@ from localcluster.kafka import probe as kafka_probe
 from localcluster.kafka import properties as kafka_properties
 from localcluster.kafka.properties import Listener
 from localcluster.machine import packages
-from localcluster.machine.cached_folder import complete, one_maker
+from localcluster.machine.cached_folder import complete, exclusive
 from localcluster.machine.commands import run
 from localcluster.machine.ports import free_ports
 from localcluster.machine.processes import spawn
@@ -92,7 +92,7 @@ class KafkaDistribution:
         if self.is_ready():
             return
         packages.ensure(packages.KAFKA, settings, progress)
-        with progress.step("download Kafka"), one_maker(self.folder):
+        with progress.step("download Kafka"), exclusive(self.folder):
             if self.is_ready():
                 return
             # Not among the cluster's logs: tests call this too, where there may be no cluster.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from localcluster.errors import SetupError
 from localcluster.machine import packages
-from localcluster.machine.cached_folder import complete, one_maker
+from localcluster.machine.cached_folder import complete, exclusive
 from localcluster.machine.commands import run
 from localcluster.progress import Progress
 from localcluster.settings import Settings
@@ -77,7 +77,7 @@ class RegistryDistribution:
         if self.folder.exists():
             return
         packages.ensure(packages.KAFKA, settings, progress)
-        with progress.step("download a schema registry"), one_maker(self.folder):
+        with progress.step("download a schema registry"), exclusive(self.folder):
             if self.folder.exists():
                 return
             with complete(self.folder) as folder:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @contextmanager
-def one_maker(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Other processes wait here. Then each looks again whether ``folder`` is still missing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
