@@ -66,6 +66,8 @@ _FLINK_TUNED = {
 _KEY_AND_VALUE = {"columns": "key-and-value"}
 """What the other programs copy. By default our engines also keep a record's time and headers."""
 _CONTINUOUS = {"engine": "Continuous"}
+_SQL = {"transform": "sql"}
+"""The query of the micro-batch engine, in place of a function over Arrow batches."""
 _LOCAL = {**_CONTINUOUS, "commit-interval-millis": "50", "interval-millis": "200"}
 """The driver records the subtasks' commits every 200 ms. A run ends with the last record."""
 _NO_LINGER = {"linger-millis": "0"}
@@ -87,6 +89,11 @@ CONTESTANTS = (
             *_intervals(100, 1000, **_CONTINUOUS, **_NO_LINGER),
             Pace(name="100 ms, offsets OnCheckpoint", interval_millis=100, options=_AS_FLINKS_OFFSETS),
         ),
+    ),
+    Contestant(
+        name="ours-sql", title="ours, SQL, continuous", program="ours-continuous", delivery_guarantee=_EXACTLY_ONCE,
+        shapes=_COPY | _PROJECT, options=_CONTINUOUS | _KEY_AND_VALUE | _SQL,
+        paces=_intervals(200, 1000, **_CONTINUOUS, **_NO_LINGER, **_KEY_AND_VALUE, **_SQL),
     ),
     Contestant(
         name="ours-continuous-at-least-once", title="ours, continuous", program="ours-continuous",

@@ -27,8 +27,8 @@ processes, in a process that may have done other tasks before. The broker's CPU 
 A task has one to three million records and takes some seconds, in which a JVM still compiles its code. *Longer tasks*
 have ten million records, so Flink and Spark's connector run more compiled code.
 
-Every contestant copies key and value. Our continuous engine does that by a Python function over Arrow batches. A row
-shows what it does without a transform: it keeps time and headers, too.
+Every contestant copies key and value. Our continuous engine does that by a Python function over Arrow batches. Another
+row has the SQL of the micro-batch engine. A row shows what it does without a transform: it keeps time and headers, too.
 
 A checkpoint takes about a second. Flink and the C loop commit every second. Our continuous engine reads half of the
 records in a checkpoint, and two million at most. Our micro-batch engine and Spark's connector read a fifth of them in a

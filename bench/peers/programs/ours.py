@@ -46,6 +46,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     project = task["shape"] == Shape.PROJECT
     engine = Engine(task.get("engine", Engine.MICRO_BATCH))
     query, function = _transform(task, project)
+    is_function = engine is Engine.CONTINUOUS and task.get("transform") != "sql"
     linger = task.get("linger-millis")
     commit_interval_millis = int(task.get("commit-interval-millis", "0"))
     # Subtasks that commit by themselves have no plan, so no share of the records a checkpoint.
@@ -56,8 +57,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
         records_a_checkpoint=_records_a_checkpoint(task.records, engine) if is_planned else _UNBOUNDED_RECORDS,
         interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
         engine=engine, json_schema=JSON_COLUMNS if project else "",
-        query="" if engine is Engine.CONTINUOUS else query,
-        arrow_function=function if engine is Engine.CONTINUOUS else "",
+        query="" if is_function else query, arrow_function=function if is_function else "",
         offset_commit=OffsetCommit(task.get("offset-commit", OffsetCommit.IN_TRANSACTION)),
         sink_properties={"linger.ms": linger} if linger else {},
     )  # fmt: skip

@@ -39,7 +39,7 @@ class Engine(StrEnum):
     MICRO_BATCH = "MicroBatch"
     """A Spark job for each checkpoint, with any transform."""
     CONTINUOUS = "Continuous"
-    """Long-lived subtasks, for pipelines with an Arrow function or without a transform."""
+    """Long-lived subtasks, for pipelines with an Arrow function, a narrow query or without a transform."""
 
 
 MIN_METRICS_PORT = 1024
@@ -140,9 +140,9 @@ class JobSpec:
     )
     engine: Engine = at(
         "Engine. MicroBatch: a Spark job for each checkpoint, with any transform. Continuous:"
-        " long-lived subtasks that keep their Kafka clients, for jobs with transform.arrow or without"
-        " a transform. Auto: Continuous where it can run the job, else MicroBatch; status.engine"
-        " shows the choice.",
+        " long-lived subtasks that keep their Kafka clients, for jobs with transform.arrow, with SQL over"
+        " single records, or without a transform. Auto: Continuous where it can run the job, else MicroBatch;"
+        " status.engine shows the choice.",
         default=Engine.MICRO_BATCH,
     )
     checkpoint_interval_seconds: int = at(

@@ -1,4 +1,4 @@
-"""``spec.transform.arrow``: the user's function over Arrow batches, the same in both engines."""
+"""``spec.transform`` over Arrow batches: the user's function, the same in both engines, or a narrow query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ import pyarrow as pa
 from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.formats.encoders.record_encoder import RecordEncoder, routing_columns
+from sparkapp.formats.record_query import RecordQuery
 from sparkapp.model.errors import TransformError
+from sparkapp.model.job.rules.narrow_sql.plan import NarrowQuery
+from sparkapp.model.job.rules.narrow_sql.query import narrow_query
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.model.job.spec import JobSpec
@@ -58,22 +61,32 @@ def no_watermark() -> None:
 
 
 class BatchTransform:
-    """Maps batches of source records to batches with the sink's columns, by ``transform.arrow`` or unchanged.
+    """Maps batches of source records to batches with the sink's columns, by ``transform.arrow``, a query or unchanged.
 
     Made for a task, and used by its thread. The continuous engine keeps it until the subtask ends.
 
     :param failed: takes the records for which the function raises; None where they fail the task.
+    :param query: of ``transform.sql``, in the continuous engine.
     :ivar source_columns: that the records need; the others may be null.
     """
 
-    def __init__(self, arrow: ArrowTransform, sink: Sink, failed: FailedRecords | None = None) -> None:
+    def __init__(
+        self,
+        arrow: ArrowTransform,
+        sink: Sink,
+        failed: FailedRecords | None = None,
+        *,
+        query: NarrowQuery | None = None,
+    ) -> None:
         self._arrow = arrow
         self._failed = failed
+        self._query = None if query is None else RecordQuery(query)
         self._encoder = None if sink.format is None else RecordEncoder(sink)
         self._required = (*(("value",) * (sink.format is None)), *routing_columns(sink))
         self._columns = (*SINK_COLUMNS, *routing_columns(sink))
         given = () if sink.format is None else sink.format.key_columns
-        self.source_columns = ALL_COLUMNS if arrow.name else frozenset((*self._columns, *given)) & ALL_COLUMNS
+        used = frozenset((*self._columns, *given)) if query is None else query.columns
+        self.source_columns = ALL_COLUMNS if arrow.name else used & ALL_COLUMNS
         self._function: Callable[..., Any] | None = None
         self._wants_context = False
 
@@ -83,6 +96,8 @@ class BatchTransform:
         :raises TransformError: the import fails, or the factory returns no function.
         :raises Exception: of the factory.
         """
+        if self._query is not None:
+            self._function = self._query
         if self._function is not None or not self._arrow.name:
             return
         found = import_arrow(self._arrow)
@@ -191,7 +206,8 @@ def import_arrow(arrow: ArrowTransform) -> Callable[..., Any]:
 
 def transform_of(spec: JobSpec, failed: FailedRecords | None = None) -> BatchTransform:
     """The transform of a subtask; called by the continuous engine's task."""
-    return BatchTransform(spec.transform.arrow, spec.sink, failed)
+    query = narrow_query(spec) if spec.transform.sql else None
+    return BatchTransform(spec.transform.arrow, spec.sink, failed, query=query)
 
 
 def map_in_arrow(

@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.dataplane.statistics import TOTALS
 from sparkapp.model.errors import RecordError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.rules.narrow_sql.query import narrow_query
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
@@ -33,20 +34,30 @@ _cast: Any = pc.cast
 
 
 class RecordDecoder:
-    """Gives the job's Arrow function key and value in their formats; made for a subtask, used by its thread.
+    """Gives the job's transform key and value in their formats; made for a subtask, used by its thread.
 
     Records that pass through are not decoded: the rules of the job leave them only formats that nothing changes.
+    Under Fail a side that a query does not use is not decoded either, as in micro-batches.
 
     :ivar skipped: records that ``onRecordError: Skip`` has left out, of all checkpoints and tries.
+    :ivar source_columns: that decoding needs in addition to those of the transform.
     """
 
     def __init__(self, job: Job) -> None:
-        is_read = bool(job.spec.transform.arrow.name)
+        transform = job.spec.transform
         self._job = job
-        self._sides = [part for part in job.spec.source.sides if is_read and part[1] is not Format.RAW]
-        self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
-        self._fallible = fallible_sides(job.spec)
         self._counts = counts_records(job.spec)
+        read = {side for side, *_ in job.spec.source.sides} if transform.arrow.name or self._counts else set()
+        if transform.sql:
+            read |= narrow_query(job.spec).columns
+        self._sides = [
+            part for part in job.spec.source.sides
+            if part[0] in read and part[1] is not Format.RAW and not transform.passes_through
+        ]  # fmt: skip
+        self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
+        self._fallible = tuple(side for side in fallible_sides(job.spec) if side in read)
+        judged = {*self._fallible, "topic", "partition", "offset"} if self._fallible else set()
+        self.source_columns = ALL_COLUMNS if diverts(job.spec) else frozenset(judged)
         self._kept = kept_columns(job.spec)
         self._framed = framed_side(job.spec)
         self.skipped = 0

@@ -112,7 +112,9 @@ def _complete(
     order = work.order if is_own else replace(work.order, reusable=None)
     skipped = decoder.skipped
     watermark = _watermark_of(job, work)
-    columns = transform.source_columns if watermark is None else transform.source_columns | TIME_COLUMNS
+    columns = transform.source_columns | decoder.source_columns
+    if watermark is not None:
+        columns |= TIME_COLUMNS
     interval = job.spec.checkpoint_interval
     read = CheckpointRead(work, inbox=inbox, consumer=consumer_for(job), columns=columns, interval=interval)
     batches = read.batches()

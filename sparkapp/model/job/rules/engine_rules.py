@@ -9,6 +9,7 @@ from sparkapp.model.encoding.json_columns import Kind, columns_of
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.rules.narrow_sql.query import narrow_query
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Engine, JobSpec
 
@@ -111,27 +112,41 @@ def _not_continuous(spec: JobSpec) -> dict[str, str]:
     source, transform, sink = spec.source, spec.transform, spec.sink
     formats = {source.key_format, source.value_format}
     is_exact = sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    columns = {
+        f"source.format.{side}Schema {cause}": f"write source.format.{side}Schema as columns of {', '.join(Kind)}"
+        for side, cause in _other_columns(source)
+    }
+    # A query over a schema that only Spark reads is not looked at.
+    sql = f"transform.sql {cause}" if not columns and (cause := _wide_sql(spec)) else ""
+    no_transform = "source.format json, avro or protobuf and no transform.arrow or transform.sql"
     used = {
         "transform.python": bool(transform.function),
-        "transform.sql": bool(transform.sql),
-        "source.format json, avro or protobuf and no transform.arrow": not transform.arrow.name
-        and any(chosen.traits.fallible for chosen in formats),
+        sql: bool(sql),
+        no_transform: not (transform.arrow.name or transform.sql) and any(chosen.traits.fallible for chosen in formats),
         "source.stopping.predicate": bool(source.stopping.predicate),
         "source.groupMembership": source.group_membership.subscribes,
         # The document names one checkpoint, another becomes final, and the subtasks write a third.
         "sink.transactions.producersPoolSize: 2": is_exact and sink.producers_pool_size < MIN_CONTINUOUS_POOL,
     }
     changes = {
-        "source.format json, avro or protobuf and no transform.arrow": "remove source.format, or add transform.arrow",
+        sql: "write transform.sql as columns, comparisons and to_json(struct(…)) of each record, or remove it",
+        no_transform: "remove source.format, or add a transform",
         "sink.transactions.producersPoolSize: 2": (
             f"set sink.transactions.producersPoolSize to at least {MIN_CONTINUOUS_POOL}"
         ),
     }
-    columns = {
-        f"source.format.{side}Schema {cause}": f"write source.format.{side}Schema as columns of {', '.join(Kind)}"
-        for side, cause in _other_columns(source)
-    }
     return {field: changes.get(field, f"remove {field}") for field, is_used in used.items() if is_used} | columns
+
+
+def _wide_sql(spec: JobSpec) -> str:
+    """What the query has that takes a plan of Spark; empty without a query, and where a subtask can run it."""
+    if not spec.transform.sql:
+        return ""
+    try:
+        narrow_query(spec)
+    except InvalidArgument as error:
+        return error.message
+    return ""
 
 
 def _other_columns(source: Source) -> Iterator[tuple[str, str]]:

@@ -6,11 +6,11 @@ from sparkapp.model.encoding.schema import ObjectRule
 
 JOB_RULES = (
     ObjectRule(
-        "self.engine != 'Continuous' || ((!has(self.transform) || (!has(self.transform.python) &&"
-        " !has(self.transform.sql))) && [self.source.format.key, self.source.format.value].all(f, f in"
-        " ['raw', 'string'] || (has(self.transform) && has(self.transform.arrow))))",
-        "engine: Continuous has no transform.python and transform.sql, and json, avro and protobuf only with"
-        " transform.arrow: remove them, or set engine: MicroBatch",
+        "self.engine != 'Continuous' || ((!has(self.transform) || !has(self.transform.python)) &&"
+        " [self.source.format.key, self.source.format.value].all(f, f in ['raw', 'string'] ||"
+        " (has(self.transform) && (has(self.transform.arrow) || (has(self.transform.sql) && f == 'json')))))",
+        "engine: Continuous has no transform.python, json only with transform.arrow or transform.sql, and avro and"
+        " protobuf only with transform.arrow: remove them, or set engine: MicroBatch",
         by_server=True,
     ),
     ObjectRule(

@@ -112,7 +112,7 @@ class LocalInstance:
             at[split.partition] = split.start
         self._consumer.follow(
             [KafkaPartitionSplit(partition, at[partition], stop) for partition, stop in self._stops.items()],
-            columns=self._transform.source_columns,
+            columns=self._transform.source_columns | self._decoder.source_columns,
         )
 
     @property

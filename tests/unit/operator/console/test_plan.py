@@ -12,7 +12,7 @@ import yaml
 from kafkaspark.__main__ import main
 from tests.support.kubernetes.operator_fixture import KEY, job_body
 
-SQL = {"sql": {"query": "SELECT value FROM source"}}
+SQL = {"sql": {"query": "SELECT upper(value) AS value FROM source"}}
 
 
 def plans(capsys: pytest.CaptureFixture[str], folder: Path, *bodies: dict[str, Any]) -> tuple[int, Any, str]:
@@ -29,7 +29,7 @@ def test_a_plan_has_what_the_job_uses_and_nothing_else(tmp_path: Path, capsys: p
     assert status == 0
     assert plan["job"] == str(KEY)
     assert (plan["engine"], plan["transform"], plan["subtasks"]) == ("MicroBatch", "SQL", 3)
-    assert "Continuous cannot run a job with transform.sql" in plan["engineReason"]
+    assert "Continuous cannot run a job with transform.sql with upper()" in plan["engineReason"]
     assert plan["group"] == plan["transactionalIdPrefix"] == f"{KEY.namespace}.{KEY.name}"
     assert plan["executors"].startswith("2 of 2 tasks, ")
     assert not plan.keys() & {"codeConfigMap", "stateVolumeClaim", "deadLetters"}

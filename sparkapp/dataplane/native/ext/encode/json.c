@@ -145,13 +145,18 @@ bool json_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
         return true;
     case WRITE_FLOAT:
     case WRITE_DOUBLE:
+    case WRITE_JAVA_DOUBLE: {
         if (node->number == FINITE && !isfinite(node_double(node, row))) {
             return fails(failure, node, NOT_FINITE);
         }
-        if (!double_text(out, node_double(node, row), node->write == WRITE_FLOAT)) {
+        Digits wanted = node->write == WRITE_FLOAT    ? SHORTEST_FLOAT
+                        : node->write == WRITE_DOUBLE ? SHORTEST_DOUBLE
+                                                      : JAVA_DOUBLE;
+        if (!double_text(out, node_double(node, row), wanted)) {
             out->exhausted = true;
         }
         return true;
+    }
     case WRITE_DECIMAL: {
         unsigned __int128 value = node_decimal(node, row, &negative);
         decimal_text(out, value, negative, node->number);

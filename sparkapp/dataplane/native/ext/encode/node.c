@@ -36,6 +36,7 @@ static const char *const writes[] = {
     [WRITE_ZIGZAG] = "zigzag",     [WRITE_FIXED32] = "fixed32",
     [WRITE_FIXED64] = "fixed64",   [WRITE_MOMENT] = "moment",
     [WRITE_WRAPPED] = "wrapped",   [WRITE_EMPTY] = "empty",
+    [WRITE_JAVA_DOUBLE] = "java_double",
 };
 
 static int found(const char *const *names, size_t count, const char *name) {

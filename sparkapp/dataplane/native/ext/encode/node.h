@@ -62,6 +62,7 @@ typedef enum {
     WRITE_MOMENT,
     WRITE_WRAPPED,
     WRITE_EMPTY,
+    WRITE_JAVA_DOUBLE,
 } Write;
 
 enum { NO_BRANCH = -1, SAME_ARRAY = -1 };

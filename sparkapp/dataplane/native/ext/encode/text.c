@@ -2,6 +2,8 @@
 
 #include "text.h"
 
+#include "java_double.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -106,7 +108,8 @@ static bool shortest(Buffer *out, double value, bool is_float) {
     return true;
 }
 
-bool double_text(Buffer *out, double value, bool is_float) {
+bool double_text(Buffer *out, double value, Digits wanted) {
+    bool is_float = wanted == SHORTEST_FLOAT;
     if (!isfinite(value)) {
         const char *name = isnan(value) ? "\"NaN\"" : value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
         buffer_append(out, name, strlen(name));
@@ -116,7 +119,8 @@ bool double_text(Buffer *out, double value, bool is_float) {
         buffer_append(out, "-", 1);
         value = -value;
     }
-    /* Few digits are the most frequent. With 15 (in a float 6) no other number has them, so they are the shortest. */
+    /* Few digits are the most frequent. With 15 (in a float 6) no other number has them, so they are the shortest. Java
+       has the same. */
     const double most = is_float ? 1e6 : 1e15;
     if (value == 0 || (value >= 1e-3 && value < 1e7)) {
         for (int places = 0; places <= PLACES; places++) {
@@ -136,6 +140,12 @@ bool double_text(Buffer *out, double value, bool is_float) {
                 return true;
             }
         }
+    }
+    if (wanted == JAVA_DOUBLE) {
+        JavaDigits java;
+        java_digits(&java, value);
+        java_notation(out, java.digits, java.count, java.point);
+        return true;
     }
     return shortest(out, value, is_float);
 }

@@ -8,8 +8,9 @@
 #include "buffer.h"
 
 void integer_text(Buffer *out, int64_t value);
-/* The shortest digits that are read as the same number. Needs the GIL. False: no memory. */
-bool double_text(Buffer *out, double value, bool is_float);
+typedef enum { SHORTEST_FLOAT, SHORTEST_DOUBLE, JAVA_DOUBLE } Digits;
+/* The shortest digits that are read as the same number, or those of Java 17. Needs the GIL. False: no memory. */
+bool double_text(Buffer *out, double value, Digits wanted);
 void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t scale);
 void date_text(Buffer *out, int64_t days);
 /* Milliseconds of UTC; finer units are cut off. */

@@ -175,8 +175,22 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
                 "source": {"format": {"key": "string", "value": "json", "valueSchema": "n INT"}},
             },
             Engine.MICRO_BATCH,
-            "spec.engine is Auto, and Continuous cannot run a job with transform.sql, source.format json,"
-            " avro or protobuf and no transform.arrow",
+            "spec.engine is Auto, and Continuous cannot run a job with transform.sql with 1",
+        ),
+        (
+            {
+                "engine": "Auto", "transform": {"sql": {"query": "SELECT key, value FROM source WHERE value.n > 1"}},
+                "source": {"format": {"key": "string", "value": "json", "valueSchema": "n INT"}},
+            },
+            Engine.CONTINUOUS, "spec.engine is Auto, and Continuous can run the job",
+        ),
+        (
+            {
+                "engine": "Auto", "transform": {"sql": {"query": "SELECT key, value FROM source"}},
+                "source": {"format": {"value": "json", "valueSchema": "at TIMESTAMP"}},
+            },
+            Engine.MICRO_BATCH,
+            "spec.engine is Auto, and Continuous cannot run a job with source.format.valueSchema with TIMESTAMP",
         ),
         (
             {"engine": "Auto", "source": {"stopping": {"predicate": "key IS NULL"}}},
@@ -184,7 +198,7 @@ def test_the_modules_of_an_arrow_function_are_the_jobs_code():
             "spec.engine is Auto, and Continuous cannot run a job with source.stopping.predicate",
         ),
     ],
-    ids=["default", "set", "pass-through", "text", "arrow", "json", "sql", "predicate"],
+    ids=["default", "set", "pass-through", "text", "arrow", "json", "sql", "narrow", "types", "predicate"],
 )  # fmt: skip
 def test_auto_takes_the_continuous_engine_where_that_can_run_the_job(fields, engine, reason):
     assert chosen_engine(parsed(spec(**fields))) == (engine, reason)
@@ -332,7 +346,8 @@ def test_the_drivers_copy_is_checked_again():
         ),
         (
             spec(engine="Continuous", transform={"sql": {"query": "select 1"}}),
-            "Continuous cannot run a job with transform.sql; set engine: MicroBatch, or remove transform.sql",
+            "Continuous cannot run a job with transform.sql with 1; set engine: MicroBatch, or write transform.sql as"
+            " columns, comparisons and to_json(struct(…)) of each record, or remove it",
         ),
         (
             spec(
@@ -345,8 +360,8 @@ def test_the_drivers_copy_is_checked_again():
         ),
         (
             spec(engine="Continuous", source={"format": {"value": "avro"}, "schemaRegistry": {"url": "http://r:8081"}}),
-            "Continuous cannot run a job with source.format json, avro or protobuf and no transform.arrow; set engine:"
-            " MicroBatch, or remove source.format, or add transform.arrow",
+            "Continuous cannot run a job with source.format json, avro or protobuf and no transform.arrow or"
+            " transform.sql; set engine: MicroBatch, or remove source.format, or add a transform",
         ),
         (
             spec(source={"watermarks": {"maxOutOfOrdernessSeconds": 0}}),
@@ -360,8 +375,8 @@ def test_the_drivers_copy_is_checked_again():
                 transform={"sql": {"query": "select 1"}},
                 source={"watermarks": {"maxOutOfOrdernessSeconds": 0}},
             ),
-            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; remove"
-            " source.watermarks and declare withWatermark in the transform, or remove transform.sql",
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql with 1; remove"
+            " source.watermarks and declare withWatermark in the transform, or write transform.sql as columns,",
         ),
         (
             spec(engine="Continuous", source={"watermarks": {"idleTimeoutSeconds": 5}}),
@@ -374,12 +389,12 @@ def test_the_drivers_copy_is_checked_again():
         ),
         (
             spec(transform={"sql": {"query": "select 1"}}, checkpoint={"commitIntervalMillis": 50}),
-            "remove checkpoint.commitIntervalMillis, or set engine: Continuous and remove transform.sql",
+            "remove checkpoint.commitIntervalMillis, or set engine: Continuous and write transform.sql as columns,",
         ),
         (
             spec(engine="Auto", transform={"sql": {"query": "select 1"}}, checkpoint={"commitIntervalMillis": 50}),
-            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql; remove"
-            " checkpoint.commitIntervalMillis, or remove transform.sql",
+            "MicroBatch: spec.engine is Auto, and Continuous cannot run a job with transform.sql with 1; remove"
+            " checkpoint.commitIntervalMillis, or write transform.sql as columns,",
         ),
         (
             spec(checkpoint={"commitIntervalMillis": 50}, base=CONTINUOUS, sink={"deliveryGuarantee": "AtLeastOnce"}),

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.model.errors import RecordError
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
@@ -136,3 +136,29 @@ def test_json_is_structs_and_skip_counts_what_is_none() -> None:
 def test_fail_names_the_record_that_is_not_json() -> None:
     with pytest.raises(RecordError, match="topic in, partition 2, offset 1: the value is not JSON that fits the sch"):
         list(decoder(**JSON).decode([json_batch(b'{"n":1}', b'{"n":"1"}')]))
+
+
+def test_a_query_reads_what_it_uses_and_what_is_judged() -> None:
+    def made(policy: OnRecordError, query: str) -> RecordDecoder:
+        source = {
+            "key_format": Format.JSON,
+            "key_schema": "n INT",
+            "value_format": Format.JSON,
+            "value_schema": "n INT",
+        }
+        spec = replace(
+            SPEC, source=replace(SPEC.source, **source), transform=Transform(sql=query),
+            record_errors=RecordErrors(policy=policy, dead_letter_topic="dlq" * (policy is OnRecordError.DEAD_LETTER)),
+        )  # fmt: skip
+        return RecordDecoder(Job(namespace="ns", name="job", uid="u", generation=1, attempt=1, spec=spec))
+
+    found = made(OnRecordError.FAIL, "SELECT value.n AS value FROM source")
+    assert found.source_columns == {"value", "topic", "partition", "offset"}
+    (records,) = found.decode([batch(b'{"n":1}')])  # its key is no JSON
+    assert records.column("value").to_pylist() == [{"n": 1}]
+    found = made(OnRecordError.SKIP, "SELECT value.n AS value FROM source")
+    assert found.source_columns == {"key", "value", "topic", "partition", "offset"}
+    (records,) = found.decode([batch(b'{"n":1}')])
+    assert (records.num_rows, found.skipped) == (0, 1)
+    assert made(OnRecordError.FAIL, "SELECT topic AS value FROM source").source_columns == frozenset()
+    assert made(OnRecordError.DEAD_LETTER, "SELECT topic AS value FROM source").source_columns == ALL_COLUMNS

@@ -48,7 +48,7 @@ class Rig:
         )  # fmt: skip
         job: Any = SimpleNamespace(spec=spec)
         transform: Any = SimpleNamespace(open=lambda: None, map=lambda batches: batches, source_columns=frozenset())
-        decoder: Any = SimpleNamespace(skipped=0, decode=lambda batches: batches)
+        decoder: Any = SimpleNamespace(skipped=0, decode=lambda batches: batches, source_columns=frozenset())
         self.instance = LocalInstance(
             job, number=1, transactional_id="p-0.0", subtask=0, transform=transform, decoder=decoder
         )
