@@ -29,6 +29,7 @@ from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoun
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
 from kafkasparkjob_operator.controller.watches.retention import Retention
 from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
+from kafkasparkjob_operator.controller.watches.state_pins import StatePins
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.state_machine import plan
 from kafkasparkjob_operator.kubernetes.client import KubeCluster, load_configuration
@@ -92,6 +93,10 @@ class _Operator:
             self.cluster, report=self.cache.fresh_report, may_act=lambda: self.leadership.leading,
             includes=self.namespaces.includes,
         )  # fmt: skip
+        self.pins = StatePins(
+            self.cluster, jobs=lambda: self.cache.stateful, may_act=lambda: self.leadership.leading,
+            includes=self.namespaces.includes,
+        )  # fmt: skip
         self.metrics.gauge("kafkaspark_operator_jobs", "Jobs known.", lambda: len(self.cache))
         self.metrics.gauge("kafkaspark_operator_queue_depth", "Jobs waiting to be reconciled.", lambda: len(self.queue))
 
@@ -129,6 +134,7 @@ class _Operator:
         parts.append(self._part("code", CodeWatch(self.cluster, self.cache, self.queue).run(), stop))
         parts.append(self._part("snapshots", self.snapshots.run(), stop))
         parts.append(self._part("retention", self.retention.run(), stop))
+        parts.append(self._part("pins", self.pins.run(), stop))
         parts.append(asyncio.create_task(_take_signals(stop, kopf_runs=kopf_runs), name="signals"))
         try:
             await self._watch(stop, kopf_runs)
@@ -153,7 +159,9 @@ class _Operator:
         for register in (register_jobs, register_pods, register_reports, register_access):
             register(registry, self.cache, self.queue, self.namespaces.includes)
         if await self.cluster.serves_snapshots():
-            register_snapshots(registry, self.snapshots, self.retention, self.cache, self.queue)
+            register_snapshots(
+                registry, self.cache, self.queue, snapshots=self.snapshots, retention=self.retention, pins=self.pins
+            )
         else:
             LOG.warning(
                 "the API server does not serve %s, so nobody makes snapshots; install the definition and restart the"

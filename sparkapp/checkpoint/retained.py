@@ -77,6 +77,13 @@ class RetainedStore(Protocol):
         """
         ...
 
+    def pinned(self) -> Collection[int]:
+        """The checkpoints whose query state snapshots keep, also after their entries are dropped.
+
+        :raises CheckpointError: it is not known.
+        """
+        ...
+
 
 class FolderRetainedStore:
     """A folder on a local disk, next to the checkpoint's file, for jobs that run without Kubernetes."""
@@ -105,6 +112,9 @@ class FolderRetainedStore:
             write_durably(self._folder / key, text)
         for key in drop:
             (self._folder / key).unlink(missing_ok=True)
+
+    def pinned(self) -> Collection[int]:
+        return ()  # snapshots are objects of Kubernetes
 
 
 class CheckpointRetainer:

@@ -32,6 +32,9 @@ TURN_GIVEN = "given"
 ANNOTATION_PARALLELISM = "kafkaspark.io/parallelism"
 ANNOTATION_EXECUTORS = "kafkaspark.io/executors"
 """On the pod of a driver that is to change its number of subtasks in place: their number, and that of executors."""
+ANNOTATION_PIN = "pin.kafkaspark.io/"
+"""On the ConfigMap of the retained checkpoints: the checkpoint whose query state a snapshot keeps on the volume. The
+UID of the snapshot follows."""
 AWAITS_TURN_VARIABLE = "KAFKASPARK_AWAITS_TURN"
 """Set to ``true`` in the environment of a standby driver."""
 POD_UID_VARIABLE = "KAFKASPARK_POD_UID"
@@ -94,6 +97,11 @@ def state_config_map(job: str) -> str:
 def checkpoints_config_map(job: str) -> str:
     """Holds earlier checkpoints for ``spec.restore``, a key each. Without it the job only resumes."""
     return f"{job}-checkpoints"
+
+
+def retained_state(checkpoint_id: int) -> str:
+    """Where a job's folder on the volume has the operators' state of a retained checkpoint."""
+    return f"retained/checkpoint-{checkpoint_id}"
 
 
 def report_config_map(job: str) -> str:

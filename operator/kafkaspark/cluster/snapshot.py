@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kafkaspark.cluster.snapshot_file import as_text, exported, read_manifest
+from kafkaspark.cluster.snapshot_file import as_text, exported, read_manifest, state_note
 from kafkaspark.cluster.user_cluster import UserCluster, resources_path
 from kafkasparkjob_operator.identity import API_VERSION
 from sparkapp.cli.table import Output, refuse
@@ -70,7 +70,9 @@ def _answer(options: argparse.Namespace) -> int:
         cluster = UserCluster.of_context(options.context)
         namespace = options.namespace or cluster.namespace
         if options.target and options.job == _EXPORT:
-            _write(as_text(exported(cluster, namespace, options.target)), options.output)
+            manifest = exported(cluster, namespace, options.target)
+            _write(as_text(manifest), options.output)
+            sys.stderr.write(state_note(manifest))
             return 0
         output = _output(options.output)
         if options.target and options.job != _IMPORT:

@@ -66,6 +66,21 @@ def read_manifest(path: Path, *, name: str) -> dict[str, Any]:
     return _manifest(name or found, job, checkpoint)
 
 
+def state_note(manifest: dict[str, Any]) -> str:
+    """What a person has to copy in addition to the file; empty for the snapshot of a job without state.
+
+    :param manifest: of :func:`exported`.
+    """
+    checkpoint = decode_snapshot(manifest["spec"]["checkpoint"])
+    if not checkpoint.engine:
+        return ""
+    folder = f"{checkpoint.job_uid}/{names.retained_state(checkpoint.checkpoint_id)}"
+    return (
+        f"the job keeps state, which is not in the file. Copy folder {folder} of its volume"
+        " (spec.checkpoint.stateVolume) to the same place of the new job's volume, while this snapshot exists\n"
+    )
+
+
 def as_text(manifest: dict[str, Any]) -> str:
     """As ``kubectl apply --filename`` takes it."""
     return yaml.safe_dump(manifest, sort_keys=False, width=10**9)

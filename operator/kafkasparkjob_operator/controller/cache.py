@@ -91,6 +91,11 @@ class Cache:
     def keys(self) -> list[JobKey]:
         return list(self._jobs)
 
+    @property
+    def stateful(self) -> list[JobKey]:
+        """The jobs whose spec names a volume for state, and perhaps others."""
+        return [key for key, (_, body) in self._jobs.items() if b'"stateVolume"' in body]
+
     def changes(self, key: JobKey) -> int:
         """The number of changes that watches have brought for the job; for :meth:`put_look`."""
         return self._changes.get(key, 0)

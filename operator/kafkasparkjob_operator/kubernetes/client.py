@@ -201,18 +201,24 @@ class KubeCluster:
             raise
 
     async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
-        body = {"metadata": {"uid": uid, "annotations": dict(annotations)}}
+        return await self._annotate("Pod", key.namespace, pod, annotations, uid) is not None
+
+    async def annotate_config_map(
+        self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str
+    ) -> Body | None:
+        return await self._annotate("ConfigMap", namespace, name, annotations, uid)
+
+    async def _annotate(
+        self, kind: str, namespace: str, name: str, annotations: Mapping[str, str | None], uid: str
+    ) -> Body | None:
         try:
-            path = object_path("Pod", key.namespace, pod)
-            await self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
-        except ClusterError as error:
-            if error.status == NOT_FOUND:
-                return False
-            if isinstance(error, ObjectRefused) and "metadata.uid" in error.message:
-                # the answer to a merge patch of a recreated pod
+            return await self._patch(
+                kind, JobKey(namespace, name), {"metadata": {"uid": uid, "annotations": dict(annotations)}}
+            )
+        except ObjectRefused as error:
+            if "metadata.uid" in error.message:  # the answer to a merge patch of a recreated object
                 raise ObjectConflict(error.message, status=CONFLICT) from error
             raise
-        return True
 
     async def _list(
         self, path: str, selector: str, *, accept: str = _JSON, resource_version: str = ""

@@ -125,6 +125,15 @@ class Cluster(Protocol):
         """
         ...
 
+    async def annotate_config_map(
+        self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str
+    ) -> Body | None:
+        """Merges into the annotations of a ConfigMap, and removes those with None; None where it is gone.
+
+        :raises ObjectConflict: the ConfigMap of that name has another UID.
+        """
+        ...
+
     async def apply(self, manifest: Body) -> Body:
         """Server-side apply: restores every field of the manifest after any change, and no other field."""
         ...

@@ -100,11 +100,12 @@ class SnapshotReason(ExplainedReason):
         "A ConfigMap that the operator did not create has the name of the snapshot's ConfigMap.",
         "Delete the ConfigMap of the message, and create the snapshot again.",
     )
-    STATE_NOT_COVERED = (
-        "StateNotCovered",
-        "The transform keeps state on a volume (`checkpoint.stateVolume`), which is not in a checkpoint. Offsets"
-        " without their state give wrong results.",
-        "Copy the volume of a suspended job instead.",
+    STATE_NOT_RETAINED = (
+        "StateNotRetained",
+        "The transform keeps state on a volume (`checkpoint.stateVolume`), and no retained checkpoint has its version"
+        " of that state. The operator looks again for 5 minutes.",
+        "Set `checkpoint.retention.count` to 1 or more, on a volume with hard links. The event `CheckpointNotKept` of"
+        " the job has the cause of a failure.",
     )
     STATE_UNREADABLE = (
         "StateUnreadable",
@@ -163,6 +164,10 @@ class SnapshotCheckpoint:
     attempt: int | None = at("Attempt of the job that wrote it.", default=None, is_long=True)
     cluster_id: str | None = at("Id of the Kafka cluster of the offsets. Absent where it is unknown.", default=None)
     partitions: int | None = at("Number of partitions with an offset.", default=None, is_long=True)
+    state_folder: str | None = at(
+        "Folder with the state of the job's operators, on the volume of the job. Absent for a job without state.",
+        default=None,
+    )
     topics: tuple[SnapshotTopic, ...] = at(
         f"Topics of the offsets, the first {MAX_TOPICS} by name.", default=(), form=items_of(0, MAX_TOPICS)
     )

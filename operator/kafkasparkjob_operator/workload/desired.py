@@ -33,8 +33,11 @@ from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
 NO_SNAPSHOTS = (
-    "snapshots of the operator cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode"
-    " Subscribe: a snapshot has the offsets of a checkpoint alone"
+    "snapshots of the operator cannot work with source.groupMembership.mode Subscribe, because the group has the"
+    " offsets of the job"
+)
+NO_RETENTION = (
+    "snapshots of a job with checkpoint.stateVolume hold a retained checkpoint, and checkpoint.retention.count is 0"
 )
 _STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
@@ -198,9 +201,11 @@ def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
     """:raises ConfigurationError: each snapshot of the operator would fail, or nothing would wait for it."""
     last = own.deletion is not None and own.deletion.snapshot
     asked = own.snapshots is not None or own.upgrade.snapshot or last
-    if asked and (job.state_claim or job.source.group_membership.subscribes):
-        remedy = "remove spec.snapshots, spec.upgrade.snapshot and spec.deletion.snapshot"
+    remedy = "remove spec.snapshots, spec.upgrade.snapshot and spec.deletion.snapshot"
+    if asked and job.source.group_membership.subscribes:
         raise ConfigurationError(NO_SNAPSHOTS, remedy=remedy)
+    if asked and job.state_claim and not job.retention.count:
+        raise ConfigurationError(NO_RETENTION, remedy=f"set spec.checkpoint.retention.count to 1 or more, or {remedy}")
     if last and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
         msg = "spec.deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing"
         raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")

@@ -44,9 +44,16 @@ OPERATOR_RULES = (
     ),
     ObjectRule(
         "(!has(self.snapshots) && !self.upgrade.snapshot && (!has(self.deletion) || !self.deletion.snapshot)) ||"
-        " (!has(self.checkpoint.stateVolume) && self.source.groupMembership.mode != 'Subscribe')",
-        "snapshots cannot work with checkpoint.stateVolume, nor with source.groupMembership.mode Subscribe: a snapshot"
-        " has the offsets of a checkpoint alone: remove spec.snapshots, upgrade.snapshot and deletion.snapshot",
+        " self.source.groupMembership.mode != 'Subscribe'",
+        "snapshots cannot work with source.groupMembership.mode Subscribe, because the group has the offsets: remove"
+        " spec.snapshots, upgrade.snapshot and deletion.snapshot",
+        by_server=True,
+    ),
+    ObjectRule(
+        "(!has(self.snapshots) && !self.upgrade.snapshot && (!has(self.deletion) || !self.deletion.snapshot)) ||"
+        " !has(self.checkpoint.stateVolume) || self.checkpoint.retention.count > 0",
+        "snapshots of a job with checkpoint.stateVolume hold a retained checkpoint: set checkpoint.retention.count to 1"
+        " or more, or remove spec.snapshots, upgrade.snapshot and deletion.snapshot",
         by_server=True,
     ),
     ObjectRule(

@@ -281,8 +281,7 @@ class OperatorSpec:
         high=31536000,
     )
     snapshots: SnapshotPolicy | None = at(
-        "Periodic snapshots of the job, as KafkaSparkSnapshots. Not with checkpoint.stateVolume, nor with"
-        " source.groupMembership.mode Subscribe.",
+        "Periodic snapshots of the job, as KafkaSparkSnapshots. Not with source.groupMembership.mode Subscribe.",
         default=None,
     )
     autoscaler: Autoscaler | None = at(

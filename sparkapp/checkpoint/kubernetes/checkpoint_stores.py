@@ -10,6 +10,7 @@ from sparkapp.checkpoint.kubernetes.config_map import ConfigMap
 from sparkapp.checkpoint.store import Stored
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
+from sparkapp.model.checkpoint.retained import pins_of
 from sparkapp.model.checkpoint.state_config_map import check_made_for, document_text
 from sparkapp.model.errors import (
     CheckpointConflict,
@@ -124,3 +125,7 @@ class ConfigMapRetainedStore:
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
         self._place.merge({**dict.fromkeys(drop), **put}, None)
+
+    def pinned(self) -> Collection[int]:
+        body = self._place.read(Deadline.after(self._deadline))
+        return {pin.checkpoint_id for pin in pins_of(body.metadata.annotations).values()}

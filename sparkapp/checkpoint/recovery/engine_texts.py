@@ -29,6 +29,14 @@ class EngineTexts(Protocol):
         """
         ...
 
+    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+        """The text of a checkpoint with the retained state of another job, which becomes that of this attempt.
+
+        :param number: of the new checkpoint, after that of ``target``. :param attempt: which has the claim.
+        :raises CheckpointUnusable: the state is not there. :raises VolumeFull: and VolumeUnusable: as their names say.
+        """
+        ...
+
     def undone(self, document: CheckpointDocument) -> CheckpointDocument:
         """As if the document's checkpoint, which is lost as a whole, had not been computed yet.
 

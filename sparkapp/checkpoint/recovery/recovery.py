@@ -199,7 +199,7 @@ def _served(
             )
         document = replace(document, redeploy_nonce=restore.nonce)
     if is_first and snapshot is not None:
-        return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine.rewound)
+        return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine)
     return document, None
 
 

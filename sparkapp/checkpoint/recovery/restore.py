@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
@@ -123,11 +122,7 @@ def go_back(
     if target is None:
         target = _retained(document, restore.checkpoint, store=store, recorded=recorded)
     refuse_without_state(document, target)
-    number = max(document.checkpoint_id, after) + 1
-    text = (
-        engine.gone_back(document.engine, target, number=number) if target.engine else engine.rewound(document.engine)
-    )
-    rewound = replace(_at(document, target, number=number, engine=text), engine_has_state=bool(target.engine))
+    rewound = _with_state(document, target, number=max(document.checkpoint_id, after) + 1, engine=engine)
     rewind = rewind_between(document, target)
     return replace(rewound, redeploy_nonce=restore.nonce), Restored(
         checkpoint=target, rewind=rewind, snapshot=restore.snapshot
@@ -135,15 +130,17 @@ def go_back(
 
 
 def begin_at(
-    document: CheckpointDocument, name: str, snapshot: RetainedCheckpoint, *, engine: Callable[[str], str]
+    document: CheckpointDocument, name: str, snapshot: RetainedCheckpoint, *, engine: EngineTexts
 ) -> tuple[CheckpointDocument, Restored]:
     """The document of a first start at the snapshot's offsets and stops; the caller writes it.
 
     The write makes it a job with a checkpoint, so the next attempt resumes there and does not begin again.
 
     :param document: the claim of a first start. :param name: of the snapshot.
+    :param engine: takes over the state of the job that wrote the snapshot.
+    :raises CheckpointUnusable: that state is not on the job's volume.
     """
-    begun = _at(document, snapshot, number=document.checkpoint_id + 1, engine=engine(document.engine))
+    begun = _with_state(document, snapshot, number=document.checkpoint_id + 1, engine=engine)
     rewind = rewind_between(document, snapshot)
     return begun, Restored(checkpoint=snapshot, rewind=rewind, snapshot=name, first_start=True)
 
@@ -151,17 +148,12 @@ def begin_at(
 def snapshot_of(job: Job, name: str) -> RetainedCheckpoint:
     """The checkpoint of a snapshot, which the operator has put into the description of the attempt.
 
-    :raises CheckpointUnusable: it cannot be read, or the description has none. Or it has query state, which is on the
-        volume of the job that wrote it.
+    :raises CheckpointUnusable: it cannot be read, or the description has none.
     """
     if name not in job.snapshots:
         msg = f"the description of the attempt has no checkpoint of KafkaSparkSnapshot {name}"
         raise CheckpointUnusable(msg, remedy=_REMEDY_NO_SNAPSHOT)
-    checkpoint = decode_snapshot(job.snapshots[name])
-    if checkpoint.engine:
-        msg = f"KafkaSparkSnapshot {name} is of a job whose operators keep state, which is on that job's volume"
-        raise CheckpointUnusable(msg)
-    return checkpoint
+    return decode_snapshot(job.snapshots[name])
 
 
 def _retained(
@@ -173,6 +165,23 @@ def _retained(
         if checkpoint_id != document.checkpoint_id:
             raise
         return as_retained(recorded or document)
+
+
+def _with_state(
+    document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: EngineTexts
+) -> CheckpointDocument:
+    """The document at the target's offsets, with the target's state.
+
+    :param number: of the new checkpoint, at least. State of another job has a version up to that job's number.
+    """
+    if not target.engine:
+        text = engine.rewound(document.engine)
+    elif target.job_uid == document.job_uid and document.checkpoint_id:
+        text = engine.gone_back(document.engine, target, number=number)
+    else:
+        number = max(number, target.checkpoint_id + 1)
+        text = engine.adopted(document.engine, target, number=number, attempt=document.attempt)
+    return replace(_at(document, target, number=number, engine=text), engine_has_state=bool(target.engine))
 
 
 def _at(document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: str) -> CheckpointDocument:

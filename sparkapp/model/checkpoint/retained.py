@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.encoding.json_parts import stored
 from sparkapp.model.encoding.strict_json import by_topic, offsets_of, zoned_time
+from sparkapp.model.errors import CheckpointUnusable
 from sparkapp.model.partition import TopicPartition
 
+_PIN = re.compile(r"([1-9][0-9]{0,17})\.([a-z0-9.-]{1,253})")
 _KEY = re.compile(r"checkpoint-([1-9][0-9]{0,17})\.json")
 
 
@@ -93,6 +96,44 @@ def checkpoint_of_key(key: str) -> int | None:
     """:func:`retained_key` read back; None for any other name."""
     match = _KEY.fullmatch(key)
     return int(match[1]) if match else None
+
+
+class Pin(NamedTuple):
+    """A snapshot keeps the query state of a retained checkpoint on the job's volume.
+
+    :param checkpoint_id: of the checkpoint. :param snapshot: name of the KafkaSparkSnapshot.
+    """
+
+    checkpoint_id: int
+    snapshot: str
+
+
+def pin_annotation(uid: str, pin: Pin) -> dict[str, str]:
+    """The annotation of a pin, for the ConfigMap of the retained checkpoints.
+
+    :param uid: of the KafkaSparkSnapshot.
+    """
+    return {f"{names.ANNOTATION_PIN}{uid}": f"{pin.checkpoint_id}.{pin.snapshot}"}
+
+
+def pins_of(annotations: Mapping[str, str] | None) -> dict[str, Pin]:
+    """:func:`pin_annotation` read back: pins by the UIDs of their snapshots.
+
+    The operator writes pins, and the driver removes no state that a pin names.
+
+    :raises CheckpointUnusable: a pin cannot be read, so it is not known what it keeps.
+    """
+    found = {}
+    for key, text in (annotations or {}).items():
+        if not key.startswith(names.ANNOTATION_PIN):
+            continue
+        match = _PIN.fullmatch(text)
+        if match is None:
+            msg = f"annotation {key} names no checkpoint: {text[:100]!r}"
+            remedy = f"kubectl annotate configmap JOB-checkpoints -n NAMESPACE {key}-"
+            raise CheckpointUnusable(msg, remedy=remedy)
+        found[key.removeprefix(names.ANNOTATION_PIN)] = Pin(int(match[1]), match[2])
+    return found
 
 
 class Held(NamedTuple):

@@ -60,7 +60,7 @@ class DurableFiles:
                 folders += self._above
             with ThreadPoolExecutor(_THREADS) as threads:
                 list(threads.map(_force_file, files))
-                list(threads.map(_force_folder, folders))
+                list(threads.map(force_folder, folders))
             self._forced = found
 
 
@@ -84,7 +84,8 @@ def _force_file(path: str) -> None:
         os.close(number)
 
 
-def _force_folder(path: str) -> None:
+def force_folder(path: str) -> None:
+    """Forces the entries of a folder, where its file system has a call for that."""
     try:
         _force_file(path)
     except OSError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import CheckpointCorrupt, StateUncertain
+from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable, StateUncertain
 from sparkapp.model.job.spark_settings import PROVIDER, SHUFFLE_PARTITIONS
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
@@ -159,6 +159,24 @@ def gone_back(engine: str, target: str, *, checkpoint_id: int, number: int) -> s
         raise CheckpointCorrupt(msg)
     base = earlier.base + number - checkpoint_id
     return encode_engine(replace(earlier, plan=decode_engine(engine).plan, base=base))
+
+
+def adopted(engine: str, target: str, *, checkpoint_id: int, number: int, attempt: int) -> str:
+    """The engine's text for a checkpoint with the state of another job, which is in the folder of this attempt.
+
+    :param engine: of the current checkpoint. :param target: of the other job's checkpoint ``checkpoint_id``.
+    :param number: of the new checkpoint, after the other: a version of state is never later than its checkpoint.
+    :raises CheckpointUnusable: the text of the other has another form, or names no state that was retained.
+    """
+    try:
+        if decode_engine(target).retained != checkpoint_id:
+            msg = "it names no retained state"
+            raise CheckpointCorrupt(msg)
+        text = gone_back(engine, target, checkpoint_id=checkpoint_id, number=number)
+    except CheckpointCorrupt as error:
+        msg = f"the state of checkpoint {checkpoint_id} cannot be used: {error.message}"
+        raise CheckpointUnusable(msg) from error
+    return encode_engine(replace(decode_engine(text), attempt=attempt, retained=None))
 
 
 def undone(document: CheckpointDocument) -> CheckpointDocument:

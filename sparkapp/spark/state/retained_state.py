@@ -4,16 +4,18 @@ Spark removes all but the last versions of state. A retained checkpoint has its 
 links. Files of state are never changed, so a link costs no copy, and it keeps what Spark removes. A volume without hard
 links keeps no such versions: a copy of all state each minute would cost more than the job.
 
-The folder of a checkpoint is removed when the checkpoint is no longer retained. An attempt that was replaced must not
-remove what its successor goes back to. So the order is: the entry is dropped from the retained checkpoints, then the
-claim is read, then the folder is removed. A successor reads the retained checkpoints behind its own claim, so it does
-not find an entry whose folder this attempt still removes.
+The folder of a checkpoint is removed when the checkpoint is neither retained nor pinned by a snapshot. An attempt that
+was replaced must not remove what its successor goes back to. So the order is: the entry is dropped from the retained
+checkpoints, then the claim is read, then the folder is removed. A successor reads the retained checkpoints behind its
+own claim, so it does not find an entry whose folder this attempt still removes. Pins are read after the entry is
+dropped, too. The operator writes a pin and looks for the entry behind it, so at least one of both sees the other (ADR
+93).
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable, QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
+from sparkapp.spark.state.adopted_state import adopt
+from sparkapp.spark.state.durable_files import DurableFiles, force_folder
 
 _SHOWN = 3
 
@@ -34,10 +38,12 @@ class RetainedState:
 
     :param folder: of all attempts' queries, on the volume.
     :param claim: of this attempt.
+    :param pinned: reads the checkpoints whose state snapshots keep.
     """
 
     folder: Path
     claim: Claim
+    pinned: Callable[[], Collection[int]]
 
     def keep(self, document: CheckpointDocument) -> str:
         """Keeps the checkpoint's version of state.
@@ -46,6 +52,7 @@ class RetainedState:
         :returns: the engine's text for the retained checkpoint; empty for a checkpoint without state.
         :raises QueryStateMissing: Spark has removed the version. :raises CheckpointConflict: another attempt has the
             claim. :raises VolumeFull: and VolumeUnusable: also for a volume without hard links.
+        :raises CheckpointUnusable: a snapshot keeps another checkpoint of that number.
         """
         if not document.engine_has_state:
             return ""
@@ -54,10 +61,14 @@ class RetainedState:
         target = state_store_files.retained_folder(self.folder, document.checkpoint_id)
         making = target.with_name(f".{target.name}")
         version = document.checkpoint_id - engine.base
+        text = query_log.encode_engine(replace(engine, retained=document.checkpoint_id))
+        if state_store_files.engine_text(target) == text:
+            return text  # an orderly stop retains the last checkpoint again
         with writing_to(self.folder):
             for left in (making, target):
                 if left.exists():  # of an attempt that ended here, or of checkpoints that a restore by hand undid
                     self.claim.require()
+                    self._refuse_pinned(left, document.checkpoint_id)
                     shutil.rmtree(left)
             making.mkdir(parents=True)
             try:
@@ -70,15 +81,25 @@ class RetainedState:
         if missing:
             raise _gone(document, version, listed(missing, _SHOWN, separator="; "))
         with writing_to(self.folder):
+            state_store_files.put_engine_text(making, text)
+            DurableFiles(making).force()
             making.rename(target)
-        return query_log.encode_engine(replace(engine, retained=document.checkpoint_id))
+            force_folder(str(target.parent))
+            force_folder(str(self.folder))
+        return text
+
+    def _refuse_pinned(self, folder: Path, checkpoint_id: int) -> None:
+        if folder == state_store_files.retained_folder(self.folder, checkpoint_id) and checkpoint_id in self.pinned():
+            msg = f"a snapshot keeps another checkpoint {checkpoint_id}, from before an earlier state was restored"
+            raise CheckpointUnusable(msg)
 
     def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
-        """Removes the state of checkpoints that are retained no longer.
+        """Removes the state of checkpoints that are retained no longer, and that no snapshot keeps.
 
         :param retained: numbers of the retained checkpoints, after the others were dropped from their store.
         :param document: the current checkpoint, which may be in the folder of a checkpoint that it went back to.
         :raises CheckpointConflict: another attempt has the claim: nothing is removed.
+        :raises CheckpointError: nor where it is not known what snapshots keep.
         """
         named = query_log.decode_engine(document.engine).retained
         kept = {state_store_files.retained_folder(self.folder, number) for number in (*retained, named or 0)}
@@ -86,8 +107,10 @@ class RetainedState:
         if not surplus:
             return
         self.claim.require()
+        pinned = {state_store_files.retained_folder(self.folder, number) for number in self.pinned()}
         for entry in surplus:
-            shutil.rmtree(entry, ignore_errors=True)
+            if entry not in pinned:
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +145,25 @@ class QueryState:
         if self.folder is None:
             msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
             raise CheckpointUnusable(msg, remedy=_REMEDY_VOLUME)
-        root = state_store_files.folder_of_state(self.folder, gone) / "state"
-        missing = list(state_store_files.missing(root, number - gone.base, gone.state_partitions))
+        source = state_store_files.folder_of_state(self.folder, gone)
+        missing = list(state_store_files.missing(source / "state", number - gone.base, gone.state_partitions))
+        if not missing and gone.retained is not None and not state_store_files.is_of(source, target.engine):
+            missing = [state_store_files.ANOTHER]
         if missing:
             shown = listed(missing, _SHOWN, separator="; ")
-            msg = f"the state of checkpoint {target.checkpoint_id} is not in {root}: {shown}"
+            msg = f"the state of checkpoint {target.checkpoint_id} is not in {source / 'state'}: {shown}"
             raise CheckpointUnusable(msg)
+        return text
+
+    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+        """The engine's text for a checkpoint with the state of another job's checkpoint; see :func:`adopt`."""
+        text = query_log.adopted(
+            engine, target.engine, checkpoint_id=target.checkpoint_id, number=number, attempt=attempt
+        )
+        if self.folder is None:
+            msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
+            raise CheckpointUnusable(msg, remedy=_REMEDY_ADOPT)
+        adopt(self.folder, target, attempt=attempt)
         return text
 
 
@@ -136,4 +172,8 @@ def _gone(document: CheckpointDocument, version: int, what: str) -> QueryStateMi
     return QueryStateMissing(msg)
 
 
+_REMEDY_ADOPT = (
+    "set spec.checkpoint.stateVolume.claimName to the claim of the job that wrote the snapshot. Or to a claim that has"
+    " a copy of the state's folder, status.checkpoint.stateFolder of the snapshot"
+)
 _REMEDY_VOLUME = "put spec.checkpoint.stateVolume back as it was, or remove spec.restore.checkpoint"

@@ -15,7 +15,8 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from sparkapp.checkpoint.volume import writing_to
+from sparkapp.checkpoint.volume import write_durably, writing_to
+from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
@@ -30,6 +31,11 @@ _OF_ROCKSDB = frozenset(folder for folder, _ in rocksdb_files.FOLDERS.values())
 _RETAINED = re.compile(r"\.?checkpoint-\d+")
 """Folders of retained state; with a dot while they are made."""
 
+ANOTHER = "it has the state of another checkpoint of that number"
+"""What is wrong with a folder that :func:`is_of` refuses."""
+_ENGINE = "engine.json"
+"""In the folder of a retained checkpoint, next to its state."""
+
 _OLD_LAYOUT = ("state", "offsets", "commits", "sources", "metadata", ".metadata.crc")
 """Entries of releases in which all attempts shared a folder."""
 
@@ -41,7 +47,31 @@ def folder_of(folder: Path, attempt: int) -> Path:
 
 def retained_folder(folder: Path, checkpoint_id: int) -> Path:
     """The folder of a retained checkpoint's query state."""
-    return folder / "retained" / f"checkpoint-{checkpoint_id}"
+    return folder / names.retained_state(checkpoint_id)
+
+
+def engine_text(folder: Path) -> str:
+    """Which state the folder of a retained checkpoint has: the engine's text of its entry; empty where it is unknown.
+
+    A number may stand for two states, where somebody has restored an old document by hand.
+    """
+    try:
+        return (folder / _ENGINE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def is_of(folder: Path, engine: str) -> bool:
+    """Whether the folder of a retained checkpoint may have that state: folders of earlier releases do not say it.
+
+    :param engine: the engine's text of the entry.
+    """
+    return engine_text(folder) in {"", engine}
+
+
+def put_engine_text(folder: Path, text: str) -> None:
+    """Writes what :func:`engine_text` reads."""
+    write_durably(folder / _ENGINE, text)
 
 
 def retained_folders(folder: Path) -> list[Path]:
@@ -63,7 +93,8 @@ def folder_of_state(folder: Path, engine: query_log.EngineState) -> Path:
 def prepare(folder: Path, *, attempt: int, source: Path, version: int, partitions: int) -> Path:
     """Makes the attempt's folder with exactly the query state of the restored checkpoint.
 
-    Called by the wiring once, before the query starts. Files are linked if the volume can: Spark replaces files and
+    Called by the wiring once, before the query starts. A folder that this attempt has made of another job's state
+    already is left as it is. Files are linked if the volume can: Spark replaces files and
     never changes them. The source folder is not changed: the next attempt needs it until the document names this
     attempt's folder. Newer versions are left out: Spark would overwrite their changes, but would read a snapshot that a
     dead attempt made of them.
@@ -83,11 +114,12 @@ def prepare(folder: Path, *, attempt: int, source: Path, version: int, partition
         shown = listed(gaps, _SHOWN, separator="; ")
         msg = f"version {version} of the checkpoint's query state is not in {source / 'state'}: {shown}"
         raise QueryStateMissing(msg)
-    shutil.rmtree(own, ignore_errors=True)
-    with writing_to(folder):
-        own.mkdir(parents=True, exist_ok=True)
-        if version:
-            link(source / "state", own / "state", version, partitions)
+    if not version or source != own:
+        shutil.rmtree(own, ignore_errors=True)
+        with writing_to(folder):
+            own.mkdir(parents=True, exist_ok=True)
+            if version:
+                link(source / "state", own / "state", version, partitions)
     _remove_settled(folder, attempt, {source} if version else set())
     return own
 

@@ -92,9 +92,10 @@ class Wiring:
             context.stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
         keeps = environment.folder if environment.stateful_allowed else None
+        state = None if keeps is None else RetainedState(keeps, self._claim, environment.retained.pinned)
         parts = Parts(
             store=environment.store, retained=environment.retained, engine=QueryState(keeps),
-            state=None if keeps is None else RetainedState(keeps, self._claim), control=control, ends=control.ends(),
+            state=state, control=control, ends=control.ends(),
             client=client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
             warn=reporter.warn,
         )  # fmt: skip

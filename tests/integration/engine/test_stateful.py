@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
+from sparkapp.model.checkpoint.retained import retained_key
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.spark.state.query_log import decode_engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
@@ -259,3 +262,53 @@ def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state(
     assert found == wanted + again, "each is there, and right"
     assert max(again.values()) == 1
     assert any(not again[row] for row in wanted if row.startswith("distinct")), "some orders were out by then"
+
+
+def clone_of(job: LocalJob, sink_topic: str, snapshot: str) -> LocalJob:
+    """A new job on the same volume, which begins at the snapshot."""
+    uid = f"{job.uid}-clone"
+    clone = replace(job, folder=job.folder / "clone", uid=uid, attempt=0, process=None, snapshots={"before": snapshot})
+    clone.folder.mkdir()
+    (clone.folder / job.uid).symlink_to(job.folder / "query")
+    clone.spec = replace(
+        job.spec, start_snapshot="before", state_claim="on-this-disk", state_partitions=FOLLOW_PARALLELISM,
+        source=replace(job.spec.source, group_id=uid),
+        sink=replace(job.spec.sink, topic=sink_topic, transactional_id_prefix=uid),
+    )  # fmt: skip
+    return clone
+
+
+def test_another_job_begins_with_the_state_of_a_snapshot(
+    stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, make_topic: Callable[..., str]
+) -> None:
+    """Killed in its first checkpoint, and with other partitions of state: it writes what the first job had not."""
+    job, wanted = stateful_job
+    job.spec = replace(job.spec, retention=Retention(interval_seconds=1, count=50))
+    job.start()
+    job.await_checkpoint(2)
+    assert job.drain() == 0, job.log()
+    last = job.document()
+    assert last is not None
+    first = written(broker, job)
+    snapshot = FolderRetainedStore.next_to(job.state_file).read()[retained_key(last.checkpoint_id)]
+    files = {file: file.stat().st_mtime_ns for file in (job.folder / "query").rglob("*")}
+
+    clone = clone_of(job, make_topic(4, "clone"), snapshot)
+    clone.start(fault=f"after-flush@attempt=1,checkpoint={last.checkpoint_id + 2}")
+    assert clone.await_end() == -signal.SIGKILL, clone.log()
+    begun = clone.document()
+    assert begun is not None
+    assert (begun.checkpoint_id, begun.offsets, begun.engine_has_state) == (
+        last.checkpoint_id + 1, last.offsets, True
+    )  # fmt: skip
+    clone.start(parallelism=3)
+    await_written(broker, clone, wanted - first)
+    assert clone.drain() == 0, clone.log()
+    assert written(broker, clone) == wanted - first
+    assert visibility.open_transactions(client, clone.spec.sink.transactional_id_prefix) == []
+    assert {file: file.stat().st_mtime_ns for file in (job.folder / "query").rglob("*")} == files
+
+    job.start()
+    await_written(broker, job, wanted)
+    assert job.drain() == 0, job.log()
+    judge(job, client, broker, wanted)

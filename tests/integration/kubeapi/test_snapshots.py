@@ -14,7 +14,9 @@ from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import recover
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
-from sparkapp.model.checkpoint.retained_codec import decode_snapshot
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot, encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.partition import TopicPartition
@@ -91,6 +93,28 @@ def test_a_new_job_begins_at_the_snapshot_of_a_deleted_job(running: Running, api
     assert recovery.restored is not None
     document = decode(str(store.read().text), job_uid=second.uid())
     assert (document.checkpoint_id, document.offsets) == (1, {FIRST: 40, SECOND: 60})
+
+
+def test_a_snapshot_of_a_job_with_state_pins_it_until_its_deletion(running: Running, api: ApiClient, core: Any) -> None:
+    namespace = running.place.namespace
+    job = LiveJob(api, namespace, "stateful")
+    job.create(checkpoint={"stateVolume": {"claimName": "state"}}, transform={"python": {"function": "app:run"}})
+    job.await_driver(1, hold=False)
+    job.checkpoint(1, 12, splits=SPLITS, engine_has_state=True)
+    driver = ConfigMapRetainedStore(core, namespace=namespace, job=job.name, uid=job.uid())
+    snapshot = LiveSnapshot(api, namespace, "of-stateful")
+    snapshot.create(job.name)
+    snapshot.await_state("Pending", reason="StateNotRetained")
+    document = CheckpointDocument(
+        job_uid=job.uid(), attempt=1, checkpoint_id=12, created_at="2026-11-21T12:00:00Z", parallelism=2, prefix="x",
+        splits=SPLITS,
+    )  # fmt: skip
+    driver.change({retained_key(12): encode_retained(retained(document, engine="of the engine"))}, [])
+    status = snapshot.await_state("Ready", reason="Pinned")
+    assert status["checkpoint"]["stateFolder"] == f"{job.uid()}/retained/checkpoint-12"
+    assert list(driver.pinned()) == [12]
+    api.call("DELETE", snapshot.path)
+    await_that("the pin is gone", lambda: not driver.pinned())
 
 
 def of_the_operator(api: ApiClient, job: LiveJob) -> dict[str, dict[str, Any]]:

@@ -194,18 +194,27 @@ class FakeKubernetes:
 
     async def annotate_pod(self, key: JobKey, pod: str, annotations: Mapping[str, str], *, uid: str) -> bool:
         await asyncio.sleep(0)
-        place = ("Pod", key.namespace, pod)
+        return self._annotate(("Pod", key.namespace, pod), annotations, uid) is not None
+
+    async def annotate_config_map(
+        self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str
+    ) -> Body | None:
+        await asyncio.sleep(0)
+        return self._annotate(("ConfigMap", namespace, name), annotations, uid)
+
+    def _annotate(self, place: tuple[str, str, str], annotations: Mapping[str, str | None], uid: str) -> Body | None:
         current = self.objects.get(place)
         if current is None:
-            return False
+            return None
         if self.refuse_annotations:  # the API server compares the UID after the webhooks
             raise ObjectRefused(self.refuse_annotations, status=403)
         if current["metadata"]["uid"] != uid:
-            raise ObjectConflict("another pod", status=409)
-        current["metadata"].setdefault("annotations", {}).update(annotations)
+            raise ObjectConflict("another object", status=409)
+        kept = {**(current["metadata"].get("annotations") or {}), **annotations}
+        current["metadata"]["annotations"] = {name: text for name, text in kept.items() if text is not None}
         current["metadata"]["resourceVersion"] = str(next(self._versions))
         self._written("annotate", place)
-        return True
+        return copy.deepcopy(current)
 
     # -- what tests do ---------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ class MemoryRetainedStore:
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self.texts = dict(texts or {})
+        self.pins: set[int] = set()
 
     def read(self) -> dict[str, str]:
         return dict(self.texts)
@@ -18,3 +19,6 @@ class MemoryRetainedStore:
         self.texts.update(put)
         for key in drop:
             self.texts.pop(key, None)
+
+    def pinned(self) -> Collection[int]:
+        return self.pins

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,6 +73,7 @@ class LocalJob:
     :param host: where attempts run that nothing kills.
     :param code: where user modules are.
     :param stateful: keep Spark's query folder from attempt to attempt.
+    :param snapshots: checkpoints of the snapshots that attempts may begin at, by name.
     """
 
     folder: Path
@@ -81,6 +82,7 @@ class LocalJob:
     host: Host
     code: Path | None = None
     stateful: bool = False
+    snapshots: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 0
     process: Attempt | None = None
 
@@ -97,7 +99,10 @@ class LocalJob:
         self.attempt += 1
         if parallelism is not None:
             self.spec = replace(self.spec, parallelism=parallelism)
-        job = Job(namespace="test", name=self.uid, uid=self.uid, generation=1, attempt=self.attempt, spec=self.spec)
+        job = Job(
+            namespace="test", name=self.uid, uid=self.uid, generation=1, attempt=self.attempt, spec=self.spec,
+            snapshots=self.snapshots,
+        )  # fmt: skip
         description = self.folder / f"job-{self.attempt}.json"
         description.write_text(encode_job(job))
         termination, log = self.folder / f"termination-{self.attempt}", self.folder / f"log-{self.attempt}"

@@ -30,6 +30,7 @@ IMPURE = {
     "controller.watches.code_watch",
     "controller.watches.namespaces",
     "controller.watches.retention",
+    "controller.watches.state_pins",
     "controller.watches.snapshots",
     "controller.event_recorder",
     "controller.probes",

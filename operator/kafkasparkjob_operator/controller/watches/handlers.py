@@ -10,6 +10,7 @@ import kopf
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.watches.retention import Retention
 from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
+from kafkasparkjob_operator.controller.watches.state_pins import StatePins
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import job_key
@@ -82,7 +83,13 @@ def register_reports(
 
 
 def register_snapshots(
-    registry: kopf.OperatorRegistry, snapshots: Snapshots, retention: Retention, cache: Cache, queue: WorkQueue
+    registry: kopf.OperatorRegistry,
+    cache: Cache,
+    queue: WorkQueue,
+    *,
+    snapshots: Snapshots,
+    retention: Retention,
+    pins: StatePins,
 ) -> None:
     """Registers the watch of all KafkaSparkSnapshots. Those of the operator concern their job, too."""
 
@@ -91,6 +98,7 @@ def register_snapshots(
         body, deleted = event["object"], event["type"] == "DELETED"
         snapshots.put(body, deleted=deleted)
         retention.put(body, deleted=deleted)
+        pins.put(body, deleted=deleted)
         meta = body["metadata"]
         key = cache.drop_snapshot(JobKey(meta["namespace"], meta["name"])) if deleted else cache.put_snapshot(body)
         if key is not None:

@@ -22,7 +22,7 @@ from kafkasparkjob_operator.decisions.checks.snapshots import (
     choose,
     imported,
 )
-from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, JobKey
+from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, JobKey, owner_uid
 from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError, NotLeading, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.observation.observation import job_resource, report_of
@@ -31,7 +31,7 @@ from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionT
 from kafkasparkjob_operator.status.snapshot_fields import MAX_TOPICS, SnapshotReason, SnapshotState
 from sparkapp.model import commands, names
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained import Pin, RetainedCheckpoint, pin_annotation, retained_key
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot
 from sparkapp.model.errors import CheckpointUnusable
 
@@ -170,6 +170,9 @@ class Snapshots:
         """Creates the ConfigMap. If this operator's predecessor has created it, its content decides."""
         manifest = snapshot_config_map(body, job=job, checkpoint=checkpoint)
         try:
+            refusal = await self._pin_state(body, job, checkpoint, manifest["metadata"]["name"])
+            if refusal is not None:
+                return refusal
             return checkpoint, await self._cluster.create(manifest)
         except ObjectRefused as error:
             final = waited >= GIVE_UP_SECONDS
@@ -183,6 +186,32 @@ class Snapshots:
             command = commands.delete("ConfigMap", meta["name"], meta["namespace"])
             message = f"the operator did not create ConfigMap {meta['name']}; delete it: {command}"
             return NotPinned(reason=SnapshotReason.SNAPSHOT_NAME_TAKEN, message=message, final=True)
+
+    async def _pin_state(
+        self, body: Body, job: str, checkpoint: RetainedCheckpoint, config_map: str
+    ) -> NotPinned | None:
+        """Keeps the driver from removing the checkpoint's query state; None where it is kept, or there is none.
+
+        The driver drops the entry of a checkpoint, reads the pins, and removes the state. So a pin that was written
+        before the entry was seen here is seen by the driver.
+
+        :param config_map: of the snapshot. If it exists, this operator's predecessor has pinned what it names.
+        """
+        namespace, name = body["metadata"]["namespace"], names.checkpoints_config_map(job)
+        if not checkpoint.engine or body["spec"].get("checkpoint"):
+            return None  # nobody removes the state of an exported checkpoint
+        if await self._cluster.get("ConfigMap", namespace, config_map) is not None:
+            return None
+        kept = await self._cluster.get("ConfigMap", namespace, name)
+        if kept is not None and owner_uid(kept) == checkpoint.job_uid:
+            pin = Pin(checkpoint.checkpoint_id, body["metadata"]["name"])
+            kept = await self._cluster.annotate_config_map(
+                namespace, name, pin_annotation(body["metadata"]["uid"], pin), uid=kept["metadata"]["uid"]
+            )
+            if kept is not None and retained_key(checkpoint.checkpoint_id) in (kept.get("data") or {}):
+                return None
+        message = f"checkpoint {checkpoint.checkpoint_id} was dropped while its state was pinned"
+        return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
 
     async def _write(self, body: Body, status: Mapping[str, Any]) -> None:
         meta, before = body["metadata"], body.get("status") or {}
@@ -230,12 +259,14 @@ def _ready(checkpoint: RetainedCheckpoint, config_map: Body) -> dict[str, Any]:
     sizes = Counter(partition.topic for partition in checkpoint.offsets)
     topics = [{"topic": topic, "partitions": size} for topic, size in sorted(sizes.items())]
     meta = config_map["metadata"]
+    folder = f"{checkpoint.job_uid}/{names.retained_state(checkpoint.checkpoint_id)}" if checkpoint.engine else ""
     return {
         "state": str(SnapshotState.READY),
         "reason": str(SnapshotReason.PINNED),
         "message": (
             f"checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}: offsets of"
             f" {len(checkpoint.offsets)} partition(s) of {len(topics)} topic(s)"
+            + (f", and state in folder {folder} of the job's volume" if folder else "")
         ),
         "jobUID": checkpoint.job_uid,
         "configMap": {"name": meta["name"], "uid": meta["uid"]},
@@ -245,6 +276,7 @@ def _ready(checkpoint: RetainedCheckpoint, config_map: Body) -> dict[str, Any]:
             "attempt": checkpoint.attempt,
             **({"clusterId": checkpoint.cluster_id} if checkpoint.cluster_id else {}),
             "partitions": len(checkpoint.offsets),
+            **({"stateFolder": folder} if folder else {}),
             "topics": topics[:MAX_TOPICS],
             "recordsIn": checkpoint.records_in,
             "recordsOut": checkpoint.records_out,

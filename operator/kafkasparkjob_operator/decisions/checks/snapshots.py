@@ -116,7 +116,9 @@ def choose(
     if chosen is None and found.job is not None:
         state = state_view(found.state, found.job.identity)
         document = state.document
-        if document is not None and document.checkpoint_id and not document.engine_has_state:
+        if document is not None and document.engine_has_state:
+            chosen = _with_state(document, found)
+        elif document is not None and document.checkpoint_id:
             chosen = _proven(document, found, candidate=candidate, waited=waited)
         else:
             chosen = _state_refusal(state, name)
@@ -132,13 +134,9 @@ def imported(text: str) -> Pinned | NotPinned:
     Called by the controller of snapshots.
     """
     try:
-        checkpoint = decode_snapshot(text)
+        return Pinned(checkpoint=decode_snapshot(text))
     except CheckpointUnusable as error:
         return NotPinned(reason=SnapshotReason.IMPORT_UNUSABLE, message=error.message, final=True)
-    if checkpoint.engine:
-        message = "the checkpoint is of a job that keeps state on a volume, and a snapshot has the offsets alone"
-        return NotPinned(reason=SnapshotReason.STATE_NOT_COVERED, message=message, final=True)
-    return Pinned(checkpoint=checkpoint)
 
 
 def _job_refusal(job: JobResource | None, *, name: str, job_uid: str) -> NotPinned | None:
@@ -156,12 +154,9 @@ def _job_refusal(job: JobResource | None, *, name: str, job_uid: str) -> NotPinn
 
 
 def _state_refusal(state: StateView, name: str) -> NotPinned:
-    """Why a state without a checkpoint, or with operators' state, cannot be copied."""
+    """Why a state without a checkpoint cannot be copied."""
     if state.error is not None:
         return NotPinned(reason=SnapshotReason.STATE_UNREADABLE, message=state.error.message, final=True)
-    if state.document is not None and state.document.engine_has_state:
-        message = "the transform keeps state on a volume, and a snapshot has the offsets alone"
-        return NotPinned(reason=SnapshotReason.STATE_NOT_COVERED, message=message, final=True)
     message = f"KafkaSparkJob {name} has not completed a checkpoint yet"
     return NotPinned(reason=SnapshotReason.NO_CHECKPOINT, message=message)
 
@@ -182,6 +177,15 @@ def _proven(
     if candidate is None or candidate.attempt != document.attempt:
         candidate = _provable(document)
     return NotPinned(reason=SnapshotReason.CHECKPOINT_OPEN, message=message, candidate=candidate)
+
+
+def _with_state(document: CheckpointDocument, found: JobObjects) -> Pinned | NotPinned:
+    """The newest retained checkpoint with its state, which the driver has linked on the volume (ADR 83)."""
+    kept = _newest(found.checkpoints, document)
+    if kept is not None:
+        return Pinned(checkpoint=kept)
+    message = f"no retained checkpoint up to checkpoint {document.checkpoint_id} has the state of the job's operators"
+    return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
 
 
 def _is_member(spec: Mapping[str, Any]) -> bool:
@@ -213,7 +217,7 @@ def _is_reported(document: CheckpointDocument, report: Report | None) -> bool:
 
 
 def _newest(config_map: Mapping[str, Any] | None, document: CheckpointDocument) -> RetainedCheckpoint | None:
-    """The newest retained checkpoint of the job that is not after the document, and has no query state."""
+    """The newest retained checkpoint of the job that is not after the document, and has query state as the document."""
     texts = (config_map or {}).get("data") or {}
     numbers = {key: checkpoint_of_key(key) or 0 for key in texts}
     for key in sorted(texts, key=numbers.__getitem__, reverse=True):
@@ -222,6 +226,6 @@ def _newest(config_map: Mapping[str, Any] | None, document: CheckpointDocument) 
                 found = decode_retained(str(texts[key]), key=key, job_uid=document.job_uid)
             except CheckpointUnusable:
                 continue
-            if not found.engine:
+            if bool(found.engine) == document.engine_has_state:
                 return found
     return None

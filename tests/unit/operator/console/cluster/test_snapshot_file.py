@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,16 @@ def test_a_file_of_one_cluster_is_a_snapshot_of_another(cluster: Cluster, tmp_pa
     assert body == manifest
     assert main(["snapshot", "import", str(file), "--name", "again", "--timeout", "0"]) == 0
     assert cluster.created[1][1]["metadata"] == {"name": "again"}
+
+
+def test_the_export_of_a_job_with_state_says_which_folder_to_copy(cluster: Cluster, capsys: Any) -> None:
+    assert main(["snapshot", "export", "before"]) == 0
+    assert capsys.readouterr().err == ""
+    cluster.text = encode_retained(replace(CHECKPOINT, engine="of the engine"))
+    assert main(["snapshot", "export", "before"]) == 0
+    answer = capsys.readouterr()
+    assert "Copy folder job-uid/retained/checkpoint-12 of its volume" in answer.err
+    assert decode_snapshot(yaml.safe_load(answer.out)["spec"]["checkpoint"]).engine == "of the engine"
 
 
 def test_a_file_that_exists_is_not_overwritten(cluster: Cluster, tmp_path: Path, capsys: Any) -> None:

@@ -33,6 +33,7 @@ OPEN = replace(WRITTEN, committables=tuple(replace(each, attempt=3) for each in 
 """Checkpoint 7 of attempt 3, whose two transactions may be open."""
 FINAL = replace(OPEN, committables=())
 EARLIER = replace(FINAL, checkpoint_id=5)
+STATEFUL = replace(FINAL, engine_has_state=True)
 MEMBER = {"topics": ["a"], "groupMembership": {"mode": "Subscribe"}}
 
 
@@ -147,7 +148,6 @@ def test_a_retained_checkpoint_after_the_state_or_of_another_job_is_not_taken() 
 @pytest.mark.parametrize(
     ("objects", "reason"),
     [
-        (found(replace(FINAL, engine_has_state=True)), SnapshotReason.STATE_NOT_COVERED),
         (found("{"), SnapshotReason.STATE_UNREADABLE),
         (found(FINAL, source=MEMBER), SnapshotReason.GROUP_HAS_OFFSETS),
         (found(replace(FINAL, job_uid="another")), SnapshotReason.STATE_UNREADABLE),
@@ -166,6 +166,8 @@ def test_what_no_snapshot_can_hold_is_refused_at_once(objects: JobObjects, reaso
         (found(None), SnapshotReason.NO_CHECKPOINT),
         (found(replace(FINAL, checkpoint_id=0)), SnapshotReason.NO_CHECKPOINT),
         (found(OPEN), SnapshotReason.CHECKPOINT_OPEN),
+        (found(STATEFUL), SnapshotReason.STATE_NOT_RETAINED),
+        (found(STATEFUL, EARLIER), SnapshotReason.STATE_NOT_RETAINED),
     ],
 )
 def test_what_may_come_is_awaited_for_some_minutes(objects: JobObjects, reason: SnapshotReason) -> None:
@@ -173,6 +175,15 @@ def test_what_may_come_is_awaited_for_some_minutes(objects: JobObjects, reason: 
         result = chosen(objects, waited=waited)
         assert isinstance(result, NotPinned)
         assert (result.reason, result.final) == (reason, final)
+
+
+def test_a_job_with_state_gives_the_newest_checkpoint_whose_state_is_retained() -> None:
+    engines = {4: "a", 5: "b", 6: "", 8: "ahead"}
+    kept = [retained(replace(FINAL, checkpoint_id=number), engine=engine) for number, engine in engines.items()]
+    entries = {retained_key(each.checkpoint_id): encode_retained(each) for each in kept}
+    result = chosen(replace(found(STATEFUL), checkpoints={"data": entries}))
+    assert isinstance(result, Pinned)
+    assert (result.checkpoint.checkpoint_id, result.checkpoint.engine) == (5, "b")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
-from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
+from sparkapp.model.checkpoint.retained import Pin, pin_annotation
+from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, CheckpointUnusable
 
 UID = "uid-of-the-job"
 
@@ -100,3 +101,31 @@ def test_C10_a_document_that_was_changed_under_a_label_is_a_conflict() -> None:
     with pytest.raises(CheckpointConflict):
         store.write("two", expected=version)
     assert kubernetes.text == "of a newer attempt", "what another thread has read there is nobody's permission"
+
+
+class Annotated:
+    """The ConfigMap of retained checkpoints with these annotations."""
+
+    def __init__(self, annotations: dict[str, str] | None) -> None:
+        self.annotations = annotations
+
+    def read_namespaced_config_map(self, *_: Any, **__: Any) -> Any:
+        metadata = SimpleNamespace(uid="uid", owner_references=None, annotations=self.annotations)
+        return SimpleNamespace(data={}, metadata=metadata)
+
+
+def pinned(annotations: dict[str, str] | None) -> set[int]:
+    return set(ConfigMapRetainedStore(Annotated(annotations), namespace="n", job="j", uid=UID).pinned())
+
+
+def test_the_driver_reads_the_pins_of_snapshots() -> None:
+    pins = {**pin_annotation("uid-1", Pin(47, "before-v2.1")), **pin_annotation("uid-2", Pin(9, "a"))}
+    assert pinned({**pins, "kafkaspark.io/job-uid": UID}) == {47, 9}
+    assert pinned(None) == set()
+
+
+@pytest.mark.parametrize("text", ["", "x", "0.a", "-1.a", "47", "1" * 20 + ".a"])
+def test_a_pin_that_cannot_be_read_keeps_everything(text: str) -> None:
+    with pytest.raises(CheckpointUnusable, match=r"annotation pin.kafkaspark.io/uid-1 names no checkpoint") as caught:
+        pinned({**pin_annotation("uid-2", Pin(9, "a")), "pin.kafkaspark.io/uid-1": text})
+    assert "pin.kafkaspark.io/uid-1-" in caught.value.remedy

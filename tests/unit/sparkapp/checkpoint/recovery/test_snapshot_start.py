@@ -115,6 +115,18 @@ def test_a_first_start_serves_the_nonce_of_a_restore_without_the_snapshot() -> N
     assert stored(store).redeploy_nonce == 5
 
 
+@pytest.mark.parametrize("restore", [Restore(), Restore(snapshot="before", nonce=5)], ids=["first start", "restore"])
+def test_a_job_without_a_volume_does_not_begin_with_state(restore: Restore) -> None:
+    engine = encode_engine(EngineState(5, base=9, attempt=9, retained=412))
+    store = MemoryStore(encode(CURRENT)) if restore.nonce else MemoryStore()
+    with pytest.raises(CheckpointUnusable, match="a volume that the job does not have") as caught:
+        attempt(
+            store, 4, snapshots={"before": replace(SNAPSHOT, engine=engine)}, start_snapshot="before", restore=restore
+        )
+    assert "spec.checkpoint.stateVolume.claimName" in caught.value.remedy
+    assert stored(store).offsets == (CURRENT.offsets if restore.nonce else {})
+
+
 def test_operators_state_does_not_go_back_to_a_snapshot() -> None:
     store = MemoryStore(encode(replace(CURRENT, engine_has_state=True)))
     with pytest.raises(RestoreRefused, match="checkpoint 412"):

@@ -13,7 +13,13 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
-from sparkapp.model.errors import CheckpointConflict, CheckpointUnusable, QueryStateMissing, VolumeUnusable
+from sparkapp.model.errors import (
+    CheckpointConflict,
+    CheckpointStoreUnavailable,
+    CheckpointUnusable,
+    QueryStateMissing,
+    VolumeUnusable,
+)
 from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine
 from sparkapp.spark.state.retained_state import QueryState, RetainedState
 from sparkapp.spark.state.state_store_files import folder_of_state
@@ -45,9 +51,15 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def state(tmp_path: Path, store: MemoryStore) -> RetainedState:
+def pins() -> set[int]:
+    """The checkpoints whose state snapshots keep."""
+    return set()
+
+
+@pytest.fixture
+def state(tmp_path: Path, store: MemoryStore, pins: set[int]) -> RetainedState:
     put(tmp_path, "2.snapshot", "3.delta", "4.delta")
-    return RetainedState(tmp_path, Claim(store, job_uid="uid", attempt=1))
+    return RetainedState(tmp_path, Claim(store, job_uid="uid", attempt=1), lambda: pins)
 
 
 def entry(state: RetainedState, current: CheckpointDocument) -> RetainedCheckpoint:
@@ -114,6 +126,55 @@ def test_the_state_that_the_document_went_back_to_stays(state: RetainedState, tm
     assert folders(tmp_path) == ["checkpoint-11"]
 
 
+def test_the_state_of_a_snapshot_stays_until_the_snapshot_is_gone(
+    state: RetainedState, tmp_path: Path, pins: set[int]
+) -> None:
+    for number in (11, 12):
+        state.keep(document(number))
+    pins.add(11)
+    state.remove_others([], document(13))
+    assert folders(tmp_path) == ["checkpoint-11"]
+    pins.clear()
+    state.remove_others([], document(13))
+    assert folders(tmp_path) == []
+
+
+def test_nothing_is_removed_while_the_pins_are_unknown(state: RetainedState, tmp_path: Path) -> None:
+    def unknown() -> set[int]:
+        msg = "no answer"
+        raise CheckpointStoreUnavailable(msg)
+
+    state.keep(document(11))
+    with pytest.raises(CheckpointStoreUnavailable):
+        replace(state, pinned=unknown).remove_others([], document(12))
+    assert folders(tmp_path) == ["checkpoint-11"]
+
+
+def test_a_checkpoint_that_is_retained_again_keeps_its_files(state: RetainedState, tmp_path: Path) -> None:
+    """An orderly stop retains the last checkpoint, which may be pinned by then, and Spark has removed its files."""
+    text = state.keep(document())
+    shutil.rmtree(tmp_path / "attempt-1")
+    assert state.keep(replace(document(), drained=True)) == text
+    assert gone_back(tmp_path, retained(document(), engine=text), 41).retained == 12
+
+
+def test_the_state_of_a_snapshot_is_not_replaced_by_another_of_that_number(
+    state: RetainedState, tmp_path: Path, pins: set[int]
+) -> None:
+    """Somebody restored an old document by hand, and the job has reached the number again."""
+    first = entry(state, document())
+    again = document(engine=replace(STATE, plan=77))
+    pins.add(12)
+    with pytest.raises(CheckpointUnusable, match="a snapshot keeps another checkpoint 12"):
+        state.keep(again)
+    assert gone_back(tmp_path, first, 41).retained == 12
+    pins.clear()
+    second = entry(state, again)
+    with pytest.raises(CheckpointUnusable, match="the state of another checkpoint of that number"):
+        gone_back(tmp_path, first, 41)
+    assert gone_back(tmp_path, second, 41).retained == 12
+
+
 def test_an_attempt_that_was_replaced_removes_nothing(state: RetainedState, store: MemoryStore, tmp_path: Path) -> None:
     """Its successor goes back to checkpoint 11, which this attempt has not dropped in time."""
     state.keep(document(11))
@@ -121,7 +182,7 @@ def test_an_attempt_that_was_replaced_removes_nothing(state: RetainedState, stor
     with pytest.raises(CheckpointConflict):
         state.remove_others([], document(12))
     with pytest.raises(CheckpointConflict):
-        state.keep(document(11))
+        state.keep(document(11, engine=replace(STATE, plan=6)))
     assert folders(tmp_path) == ["checkpoint-11"]
 
 

@@ -1,0 +1,223 @@
+"""A snapshot of a job with state keeps the state on the volume, from before it is Ready until it is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkasparkjob_operator.controller.watches.snapshots import Snapshots
+from kafkasparkjob_operator.controller.watches.state_pins import LOOK_SECONDS, StatePins
+from kafkasparkjob_operator.kubernetes.port import ClusterError
+from sparkapp.model import names
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.retained import retained, retained_key
+from sparkapp.model.checkpoint.retained_codec import decode_snapshot, encode_retained
+from tests.support.fakes.kubernetes import Body, FakeKubernetes
+from tests.support.kubernetes.operator_fixture import KEY, UID, OperatorFixture
+from tests.support.kubernetes.state_fixture import document
+
+DOCUMENT = replace(document(UID), committables=(), engine_has_state=True)
+CHECKPOINTS = ("ConfigMap", KEY.namespace, names.checkpoints_config_map(KEY.name))
+PLACE = (names.SNAPSHOT_KIND, KEY.namespace, "before")
+CONFIG_MAP = ("ConfigMap", KEY.namespace, names.snapshot_config_map("before", "snapshot-uid"))
+PIN = "pin.kafkaspark.io/snapshot-uid"
+
+
+class Rig(OperatorFixture):
+    """A running job with state, and the controllers of snapshots and pins."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            checkpoint={"stateVolume": {"claimName": "state"}}, transform={"python": {"function": "app:run"}}
+        )
+        self.seconds = 0.0
+
+    def restart_operator(self, **keywords: Any) -> None:
+        super().restart_operator(**keywords)
+        self.snapshots = Snapshots(
+            self.kubernetes, may_act=lambda: self.leading, monotonic=lambda: self.seconds, now=lambda: self.now
+        )
+        self.pins = StatePins(
+            self.kubernetes, jobs=lambda: self.cache.stateful, may_act=lambda: self.leading,
+            monotonic=lambda: self.seconds,
+        )  # fmt: skip
+
+    def retain(self, *numbers: int) -> None:
+        """The driver has these retained checkpoints, and the newest is the current."""
+        kept = [retained(replace(DOCUMENT, checkpoint_id=number), engine=f"engine {number}") for number in numbers]
+        entries = {retained_key(each.checkpoint_id): encode_retained(each) for each in kept}
+        self.kubernetes.objects[CHECKPOINTS]["data"] = entries
+        text = encode(replace(DOCUMENT, checkpoint_id=max(numbers)))
+        self.kubernetes.set_data(KEY, names.state_config_map(KEY.name), names.CHECKPOINT_KEY, text)
+
+    def create(self) -> None:
+        meta = {
+            "namespace": KEY.namespace, "name": "before", "uid": "snapshot-uid", "generation": 1, "resourceVersion": "1"
+        }  # fmt: skip
+        self.kubernetes.objects[PLACE] = {
+            "kind": names.SNAPSHOT_KIND, "metadata": meta, "spec": {"jobRef": {"name": KEY.name}}
+        }  # fmt: skip
+        self.see()
+
+    def see(self) -> None:
+        self.snapshots.put(self.body)
+        self.pins.put(self.body)
+
+    @property
+    def body(self) -> Body:
+        return self.kubernetes.objects[PLACE]
+
+    @property
+    def snapshot_status(self) -> Mapping[str, Any]:
+        return dict(self.body.get("status") or {})
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        found = self.kubernetes.objects[CHECKPOINTS]["metadata"].get("annotations") or {}
+        return {name: text for name, text in found.items() if name.startswith(names.ANNOTATION_PIN)}
+
+    async def round(self) -> None:
+        self.see()
+        await self.snapshots.round()
+        self.see()
+        await self.pins.round()
+
+    async def later(self) -> None:
+        self.seconds += LOOK_SECONDS
+        await self.pins.round()
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    rig = Rig()
+    await rig.run()
+    rig.retain(6, 7)
+    rig.create()
+    return rig
+
+
+async def test_the_state_is_pinned_before_the_snapshot_holds_its_checkpoint(rig: Rig) -> None:
+    await rig.round()
+    verbs = [(verb, name) for verb, _, name in rig.kubernetes.writes]
+    assert verbs.index(("annotate", CHECKPOINTS[2])) < verbs.index(("create", CONFIG_MAP[2]))
+    assert rig.pinned == {PIN: "7.before"}
+    status = rig.snapshot_status
+    assert (status["state"], status["checkpoint"]["id"]) == ("Ready", 7)
+    assert status["checkpoint"]["stateFolder"] == f"{UID}/retained/checkpoint-7"
+    assert status["message"].endswith(f"and state in folder {UID}/retained/checkpoint-7 of the job's volume")
+
+
+async def test_a_checkpoint_that_the_driver_drops_meanwhile_is_not_taken(rig: Rig) -> None:
+    annotate = rig.kubernetes.annotate_config_map
+
+    async def dropped(*arguments: Any, **keywords: Any) -> Body | None:
+        rig.retain(8)
+        return await annotate(*arguments, **keywords)
+
+    rig.kubernetes.annotate_config_map = dropped  # type: ignore[method-assign]
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Pending", "StateNotRetained")
+    assert CONFIG_MAP not in rig.kubernetes.objects
+    rig.kubernetes.annotate_config_map = annotate  # type: ignore[method-assign]
+    await rig.round()
+    assert (rig.snapshot_status["checkpoint"]["id"], rig.pinned) == (8, {PIN: "8.before"})
+
+
+async def test_an_operator_that_ended_before_the_status_keeps_what_it_pinned(rig: Rig) -> None:
+    """Its successor finds the ConfigMap with checkpoint 7, and later checkpoints."""
+    rig.kubernetes.fail_write = 1
+    await rig.snapshots.round()
+    assert (CONFIG_MAP in rig.kubernetes.objects, rig.snapshot_status) == (True, {})
+    rig.retain(7, 8, 9)
+    rig.restart_operator()
+    await rig.round()
+    assert (rig.snapshot_status["checkpoint"]["id"], rig.pinned) == (7, {PIN: "7.before"})
+
+
+async def test_a_deleted_snapshot_releases_the_state(rig: Rig) -> None:
+    await rig.round()
+    body = rig.kubernetes.objects.pop(PLACE)
+    rig.pins.put(body, deleted=True)
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
+async def test_a_snapshot_that_was_deleted_while_no_operator_ran_releases_it_too(rig: Rig) -> None:
+    await rig.round()
+    del rig.kubernetes.objects[PLACE]
+    rig.restart_operator()
+    await rig.settle()
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
+async def test_another_snapshot_of_the_name_does_not_keep_the_state_of_the_first(rig: Rig) -> None:
+    await rig.round()
+    rig.body["metadata"]["uid"] = "another-uid"
+    await rig.later()
+    assert PIN not in rig.pinned
+
+
+async def test_a_lost_pin_is_put_back(rig: Rig) -> None:
+    await rig.round()
+    rig.kubernetes.objects[CHECKPOINTS]["metadata"]["annotations"] = None
+    await rig.later()
+    assert rig.pinned == {PIN: "7.before"}
+    writes = len(rig.kubernetes.writes)
+    await rig.later()
+    assert len(rig.kubernetes.writes) == writes, "nothing to change"
+
+
+async def test_a_pin_is_not_put_on_another_job_of_the_name(rig: Rig) -> None:
+    await rig.round()
+    meta = rig.kubernetes.objects[CHECKPOINTS]["metadata"]
+    meta["annotations"] = None
+    meta["ownerReferences"][0]["uid"] = "created-again"
+    await rig.later()
+    assert rig.pinned == {}
+
+
+async def test_a_snapshot_that_waits_keeps_its_pin_and_a_failed_one_does_not(rig: Rig) -> None:
+    await rig.round()
+    rig.body["status"]["state"] = "Pending"
+    await rig.later()
+    assert rig.pinned == {PIN: "7.before"}
+    rig.restart_operator()
+    await rig.settle()
+    rig.body["status"]["state"] = "Failed"
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
+async def test_pins_wait_for_the_api_server_and_for_leadership(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.round()
+    del rig.kubernetes.objects[PLACE]
+
+    async def fails(*_: object) -> None:
+        msg = "no answer"
+        raise ClusterError(msg)
+
+    rig.seconds += LOOK_SECONDS
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeKubernetes, "get", fails)
+        await rig.pins.round()
+    rig.leading = False
+    await rig.pins.round()
+    assert rig.pinned == {PIN: "7.before"}
+    rig.leading = True
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
+async def test_an_imported_checkpoint_with_state_pins_nothing(rig: Rig) -> None:
+    """The folder was copied by a person, so no driver removes it."""
+    foreign = retained(replace(DOCUMENT, job_uid="foreign"), engine="of another cluster")
+    rig.body["spec"]["checkpoint"] = encode_retained(foreign)
+    await rig.round()
+    assert (rig.snapshot_status["state"], rig.pinned) == ("Ready", {})
+    assert rig.snapshot_status["checkpoint"]["stateFolder"] == "foreign/retained/checkpoint-7"
+    made = rig.kubernetes.objects[CONFIG_MAP]
+    assert decode_snapshot(made["data"][names.SNAPSHOT_KEY], job_uid="foreign") == foreign
