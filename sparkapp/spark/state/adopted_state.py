@@ -1,4 +1,4 @@
-"""A job begins with the state of another job, which a snapshot keeps on a volume that both mount (ADR 93).
+"""A job begins with the state of another job, which a snapshot keeps on a volume that both mount (ADR 94).
 
 The files are linked or copied into the folder of the attempt, before the document names it. So the other job's folder
 is only read, and the snapshot and its job may be deleted as soon as the document is written. Two attempts never write

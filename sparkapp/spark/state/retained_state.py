@@ -9,7 +9,7 @@ was replaced must not remove what its successor goes back to. So the order is: t
 checkpoints, then the claim is read, then the folder is removed. A successor reads the retained checkpoints behind its
 own claim, so it does not find an entry whose folder this attempt still removes. Pins are read after the entry is
 dropped, too. The operator writes a pin and looks for the entry behind it, so at least one of both sees the other (ADR
-93).
+94).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pins of snapshots on the state of jobs: removed with their snapshot, and put back where they are lost (ADR 93).
+"""Pins of snapshots on the state of jobs: removed with their snapshot, and put back where they are lost (ADR 94).
 
 A pin is an annotation of the ConfigMap of a job's retained checkpoints, which the driver reads before it removes state.
 The controller of snapshots writes it. A deletion of a snapshot that this operator did not see is found by a look.
