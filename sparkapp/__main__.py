@@ -165,9 +165,11 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         report = ReportWriter(pod.api, namespace=job.namespace, job=job.name, uid=job.uid)
         write_report, scale = report.write, PodScale(pod)
         if os.environ.get(names.AWAITS_TURN_VARIABLE) == "true":
+            from sparkapp.checkpoint.claim import has_drained
             from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
 
-            activation = PodActivation(pod, report=report, attempt=job.attempt)
+            drained = partial(has_drained, store, job_uid=job.uid, attempt=job.attempt)
+            activation = PodActivation(pod, report=report, attempt=job.attempt, drained=drained)
     folder: Path | None = options.folder
     if folder is None and job.spec.state_claim:
         folder = Path(names.STATE_DIRECTORY) / job.uid
@@ -177,6 +179,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         store=store,
         retained=retained,
         activation=activation,
+        takes_over=activation is not None and os.environ.get(names.TAKES_OVER_VARIABLE) == "true",
         scale=scale,
         write_report=write_report,
         open_session=partial(open_session, settings, jvm),

@@ -13,6 +13,18 @@ from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.errors import CheckpointConflict, CheckpointMissing, CheckpointRefused
 
 
+def has_drained(store: CheckpointStore, *, job_uid: str, attempt: int) -> bool:
+    """Whether an earlier attempt has stopped in order, and left nothing open; called by a standby driver.
+
+    Not at the end of a bounded job, which the operator judges.
+
+    :raises CheckpointError: the document cannot be read, or is another job's.
+    """
+    text = store.read().text
+    document = None if text is None else decode(text, job_uid=job_uid)
+    return document is not None and document.drained and not document.finished and document.attempt < attempt
+
+
 class Claim:
     """The claim of one attempt on the document; made by the driver, used from any thread.
 

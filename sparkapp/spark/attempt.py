@@ -42,7 +42,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.record_tally import tallies
 from sparkapp.source.refused_record import with_source
-from sparkapp.spark.engine.continuous.engine import ContinuousEngine
+from sparkapp.spark.engine.continuous.engine import ContinuousEngine, StartedSubtasks
 from sparkapp.spark.engine.interface import Engine, EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.repartition import repartition, repartition_due
@@ -89,6 +89,7 @@ class Attempt:
     """Made by :class:`sparkapp.spark.wiring.wiring.Wiring` after recovery; the driver calls :meth:`run` once.
 
     :param session: the Spark session that comes up.
+    :param subtasks: of the continuous engine, which run already; None where the engine starts them.
     :param folder: of Spark's query log.
     :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
     :param consumer: configuration of the job's consumers.
@@ -107,6 +108,7 @@ class Attempt:
     group_offsets: OffsetCommitter | GroupMembership
     retainer: CheckpointRetainer | None
     announcements: Announcements
+    subtasks: StartedSubtasks | None = None
     _engine: Engine | None = field(default=None, init=False)
     _logged_at: float = field(default=0.0, init=False)
     _dropped: DroppedRecords = field(init=False)
@@ -166,6 +168,7 @@ class Attempt:
             return ContinuousEngine(
                 parts, fence=self.control.fence, announcements=self.announcements,
                 scale=self.context.environment.scale or _never_asked, report=self.context.reporter.update,
+                started=self.subtasks,
             )  # fmt: skip
         coordinator, stateful_allowed = self.coordinator, self.context.environment.stateful_allowed
         assert isinstance(coordinator, CheckpointCoordinator), "a rule of the job"

@@ -11,14 +11,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from sparkapp.model.errors import ExecutorsFailed, StreamStalled
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.rules.engine_rules import chosen_engine
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.report import CREDENTIALS_CHANGED, AttemptOutcome, Termination, termination_of
 from sparkapp.spark.attempt import Attempt, AttemptContext, import_pandas
+from sparkapp.spark.engine.continuous.engine import StartedSubtasks
 from sparkapp.spark.failures import cause_of
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.launch.session import Spark
-from sparkapp.spark.launch.standby import Activation, await_activation
+from sparkapp.spark.launch.standby import Activation, await_activation, await_takeover
 from sparkapp.spark.reporting.executor_pods import ExecutorPodsLog
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watchdog
 from sparkapp.spark.reporting.progress import Progress
@@ -40,6 +42,7 @@ class Driver:
         self._attempt: Attempt | None = None
         self._progress: Progress | None = None
         self._pods_log: ExecutorPodsLog | None = None
+        self._may_report = False
 
     def drain(self) -> None:
         """Stops at the next completed checkpoint; before the first checkpoint, stops the start."""
@@ -63,11 +66,13 @@ class Driver:
             with ExitStack() as stack:
                 self._watchdog.start()
                 stack.callback(self._watchdog.close)
-                session = self._prepared_session(activation, stack) if activation is not None else None
+                waits = activation is not None and not self._environment.takes_over
+                session = self._prepared_session(activation, stack) if activation is not None and waits else None
                 # A standby that is stopped before its activation has nothing to report: it touched nothing of the job.
-                if activation is None or session is not None:
+                if not waits or session is not None:
+                    self._may_report = activation is None or waits
                     reporter = Reporter(
-                        job_uid=self._job.uid, attempt=self._job.attempt, write=self._environment.write_report,
+                        job_uid=self._job.uid, attempt=self._job.attempt, write=self._write_report,
                         steps=lambda: self._watchdog.steps,
                     )  # fmt: skip
                     self._read_pods_log(reporter, stack)
@@ -86,6 +91,11 @@ class Driver:
     def _checkpoint_id(self) -> int:
         """The last completed checkpoint, or the restored one; 0 before recovery."""
         return 0 if self._progress is None else self._progress.snapshot.checkpoint_id
+
+    def _write_report(self, text: str) -> None:
+        """The report of the job is that of the attempt before, as long as this standby is not activated."""
+        if self._may_report:
+            self._environment.write_report(text)
 
     def _stalled(self, error: StreamStalled) -> None:
         self._environment.give_up(termination_of(error, job=self._job, checkpoint_id=self._checkpoint_id))
@@ -106,7 +116,15 @@ class Driver:
             draining=self._draining, watchdog=self._watchdog, stack=stack,
         )  # fmt: skip
         wiring = Wiring(context, rotate=self._rotate)
-        self._attempt = wiring.build(lambda: session if session is not None else self._session(stack))
+        prepared = wiring.prepare(lambda: session if session is not None else self._session(stack))
+        subtasks = None
+        if self._environment.takes_over and self._environment.activation is not None:
+            spark = self._loaded(prepared.session)
+            subtasks = self._started_subtasks(wiring.job, spark)
+            if not self._await_takeover(self._environment.activation, spark, subtasks):
+                return
+            self._may_report = True
+        self._attempt = wiring.build(prepared, subtasks)
         self._attempt.run()
 
     def _orderly_end(self) -> Termination:
@@ -129,11 +147,7 @@ class Driver:
         :returns: None if the standby was stopped before its activation.
         """
         session = self._session(stack)
-        import_pandas(self._job.spec)
-        self._watchdog.enter("the start of Spark", START_SECONDS)
-        spark = session.result()
-        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
-        import_function(self._job.spec.transform)
+        spark = self._loaded(session)
         # The operator limits the time of a standby that is not prepared.
         self._watchdog.enter("the wait for the activation", math.inf)
         tasks = self._job.spec.parallelism
@@ -141,6 +155,37 @@ class Driver:
             return None
         LOG.info("attempt %d is activated", self._job.attempt)
         return session
+
+    def _loaded(self, session: Future[Spark]) -> Spark:
+        """Spark, once it is up and the code is imported."""
+        import_pandas(self._job.spec)
+        self._watchdog.enter("the start of Spark", START_SECONDS)
+        spark = session.result()
+        self._watchdog.enter("the import of the transform's module", CODE_SECONDS)
+        import_function(self._job.spec.transform)
+        return spark
+
+    def _started_subtasks(self, job: Job, spark: Spark) -> StartedSubtasks | None:
+        """Those of two-phase checkpoints, which wait for their work; None for other jobs."""
+        if chosen_engine(job.spec)[0] is not Engine.CONTINUOUS or job.spec.has_local_pace:
+            return None
+        started = StartedSubtasks(job, spark)
+        started.start()
+        return started
+
+    def _await_takeover(self, activation: Activation, spark: Spark, subtasks: StartedSubtasks | None) -> bool:
+        """Blocks until a standby that has prepared all that it can is activated; False if it was stopped before."""
+        self._watchdog.enter("the wait for the activation", math.inf)
+        if subtasks is None:
+            tasks = self._job.spec.parallelism
+            activated = await_activation(activation, spark, tasks=tasks, stopped=self._draining.is_set)
+        else:
+            activated = await_takeover(activation, ready=subtasks.are_connected, stopped=self._draining.is_set)
+        if activated:
+            LOG.info("attempt %d takes over", self._job.attempt)
+        elif subtasks is not None:
+            subtasks.close()
+        return activated
 
     def _session(self, stack: ExitStack) -> Future[Spark]:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

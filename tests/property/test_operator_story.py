@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ class JobStory(RuleBasedStateMachine):
     def _begin(self) -> None:
         self.operator_fixture = OperatorFixture()
         self.never_had_it: set[str] = set()
+        self.drained: set[int] = set()
         self.had_snapshot = False
         self.operator_looks(1)
 
@@ -93,6 +95,14 @@ class JobStory(RuleBasedStateMachine):
         upgrade = {
             "mode": mode, "drainFallback": fallback, "rollback": rollback, "progressDeadlineSeconds": 300,
             "snapshot": snapshot,
+        }  # fmt: skip
+        self.operator_fixture.kubernetes.edit_job(KEY, upgrade=upgrade)
+
+    @rule(fallback=st.sampled_from(["Abort", "Recreate"]))
+    def choose_blue_and_green(self, fallback: str) -> None:
+        upgrade = {
+            "strategy": "BlueGreen", "prepareFallback": fallback, "prepareTimeoutSeconds": 60, "stableAfterSeconds": 5,
+            "progressDeadlineSeconds": 300,
         }  # fmt: skip
         self.operator_fixture.kubernetes.edit_job(KEY, upgrade=upgrade)
 
@@ -174,6 +184,24 @@ class JobStory(RuleBasedStateMachine):
     def successor_ends(self, how: object) -> None:
         self.operator_fixture.driver_ends(self._waiting_drivers()[0], how)  # type: ignore[arg-type]
 
+    @rule(ends=st.booleans(), looks=st.integers(0, 2))
+    @precondition(lambda self: self._next_drivers() and self._present_drivers())
+    def successor_takes_over(self, ends: bool, looks: int) -> None:
+        """The present attempt drains, and the driver that is next claims the document before anybody else acts."""
+        old, new = self._present_drivers()[0], self._next_drivers()[0]
+        self.operator_fixture.checkpoint(old, old, drained=True)
+        self.drained.add(old)
+        self.operator_looks(looks)
+        if new in self._next_drivers():
+            self.operator_fixture.checkpoint(new, new)
+        if ends:
+            self.drained_drivers_end()
+
+    @rule()
+    def drained_drivers_end(self) -> None:
+        for attempt in set(self._live_drivers()) & self.drained:
+            self.operator_fixture.driver_ends(attempt, DRAINED)
+
     @rule(how=st.sampled_from([DRAINED, ROTATED, FAILED, FATAL, None]))
     @precondition(lambda self: self._present_drivers())
     def driver_ends(self, how: object) -> None:
@@ -214,6 +242,7 @@ class JobStory(RuleBasedStateMachine):
         """What awaits its turn touches nothing; whatever has had it must be the only one."""
         waiting = self._awaiting()
         live = {pod["metadata"]["labels"][names.LABEL_ATTEMPT] for pod in self._pods()} - waiting
+        live -= {str(attempt) for attempt in self.drained}
         assert len(live - self._orphaned(waiting)) <= 1, f"pods of attempts {live}, {waiting} await their turn"
 
     @invariant()
@@ -288,7 +317,7 @@ class JobStory(RuleBasedStateMachine):
         return {
             pod["metadata"]["labels"][names.LABEL_ATTEMPT]
             for pod in self._pods(names.ROLE_DRIVER)
-            if awaits_activation(pod)
+            if self._awaits_activation(pod)
         }
 
     def _orphaned(self, waiting: set[str]) -> set[str]:
@@ -297,15 +326,35 @@ class JobStory(RuleBasedStateMachine):
         self.never_had_it -= {
             pod["metadata"]["labels"][names.LABEL_ATTEMPT]
             for pod in self._pods(names.ROLE_DRIVER)
-            if not awaits_activation(pod)
+            if not self._awaits_activation(pod)
         }
         return self.never_had_it
 
     def _present_drivers(self) -> list[int]:
-        return [attempt for attempt in self._live_drivers() if str(attempt) not in self._awaiting()]
+        present = [attempt for attempt in self._live_drivers() if str(attempt) not in self._awaiting()]
+        return [attempt for attempt in present if attempt not in self.drained]
 
     def _waiting_drivers(self) -> list[int]:
         return [attempt for attempt in self._live_drivers() if str(attempt) in self._awaiting()]
+
+    def _next_drivers(self) -> list[int]:
+        """Those that begin by themselves when the present attempt has drained."""
+        waiting = self._waiting_drivers()
+        return [
+            int(pod["metadata"]["labels"][names.LABEL_ATTEMPT])
+            for pod in self._pods(names.ROLE_DRIVER)
+            if turn_of(pod) == names.TURN_NEXT
+            and int(pod["metadata"]["labels"][names.LABEL_ATTEMPT]) in waiting
+            and pod["status"]["phase"] == "Running"
+        ]
+
+    def _awaits_activation(self, pod: Mapping[str, Any]) -> bool:
+        """Whether its driver has touched nothing of the job: the document does not have its claim."""
+        if turn_of(pod) != names.TURN_NEXT:
+            return turn_of(pod) == names.TURN_AWAITED
+        state = self.operator_fixture.kubernetes.objects.get(("ConfigMap", KEY.namespace, "orders-state")) or {}
+        text = (state.get("data") or {}).get(names.CHECKPOINT_KEY)
+        return text is None or json.loads(text)["attempt"] < int(pod["metadata"]["labels"][names.LABEL_ATTEMPT])
 
     def _live_drivers(self) -> list[int]:
         return [
@@ -315,9 +364,9 @@ class JobStory(RuleBasedStateMachine):
         ]
 
 
-def awaits_activation(pod: Mapping[str, Any]) -> bool:
+def turn_of(pod: Mapping[str, Any]) -> str | None:
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
-    return annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED
+    return annotations.get(names.ANNOTATION_TURN)
 
 
 JobStory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -181,7 +181,7 @@ class PlanRunner:
             generation = action.generation if action.awaits_activation else None
             pod = driver_pod(
                 job, desired, attempt=action.attempt, claim_uid=record["metadata"]["uid"], revision=revision,
-                standby_for=generation,
+                standby_for=generation, takes_over=action.takes_over,
             )  # fmt: skip
             return await self.guard().create(pod)
         except ObjectExists:
@@ -294,7 +294,7 @@ class PlanRunner:
         The pod of a failed executor that is gone needs no number: nobody counts it again.
         """
         if isinstance(action, Activate):
-            annotations = {names.ANNOTATION_TURN: names.TURN_GIVEN}
+            annotations = {names.ANNOTATION_TURN: names.TURN_NEXT if action.is_next else names.TURN_GIVEN}
         elif isinstance(action, NumberFailure):
             annotations = {ANNOTATION_FAILURE: str(action.number)}
         else:

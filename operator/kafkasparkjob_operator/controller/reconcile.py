@@ -27,6 +27,7 @@ from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import AUTOS
 from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS, left_open
 from kafkasparkjob_operator.decisions.plan import (
     Action,
+    Activate,
     AskForScale,
     DeleteAttemptRecord,
     DeletePod,
@@ -60,7 +61,7 @@ _AT_ONCE = frozenset({"since", "moreWantedSince"})
 """Fields of ``status.autoscaler`` that are written at once: a decision, and the begin of a need."""
 RETRY_SECONDS = 10.0
 """The pause after a failed request for a running attempt."""
-HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (StartAttempt,))
+HELP: tuple[tuple[type[Action], ...], ...] = ((NumberFailure,), (AskForScale,), (Activate,), (StartAttempt,))
 """What helps a running attempt. A failure leaves out the rest of its group."""
 
 
@@ -288,6 +289,8 @@ class Reconciler:
     async def _do_without(self, job: JobResource, action: Action, status: dict[str, Any], error: ClusterError) -> None:
         if isinstance(action, NumberFailure):  # a failure counts when its number is on the pod
             status["executors"] = {**status["executors"], "failed": action.number - 1}
+            return
+        if isinstance(action, Activate):  # it is activated when the attempt's pods are gone
             return
         key = job.identity.key
         self._queue.add_after(key, RETRY_SECONDS)

@@ -36,6 +36,7 @@ class StartAttempt:
     """Create everything that an attempt needs, its driver last.
 
     :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
+    :param takes_over: likewise, and it prepares all that it can.
     :param settles: the driver settles the transactions of earlier attempts and ends.
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules; empty without any, or where they are to be read.
@@ -49,6 +50,7 @@ class StartAttempt:
     desired: DesiredJob
     resource_spec: Mapping[str, Any]
     awaits_activation: bool = False
+    takes_over: bool = False
     settles: bool = False
     referenced: References = field(default_factory=References)
     code: str = ""
@@ -58,10 +60,14 @@ class StartAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activate:
-    """Activate a standby driver, identified by UID: every pod of every previous attempt is gone."""
+    """Activate a standby driver, identified by UID: every pod of every previous attempt is gone.
+
+    :param is_next: it is told that it is next: it begins by itself when the attempt before it has drained.
+    """
 
     name: str
     uid: str
+    is_next: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +199,8 @@ class Plan:
     def starts(self) -> bool:
         """True where an attempt starts that the job needs; a standby attempt is a help and never a condition."""
         return any(
-            isinstance(action, Activate) or (isinstance(action, StartAttempt) and not action.awaits_activation)
+            (isinstance(action, Activate) and not action.is_next)
+            or (isinstance(action, StartAttempt) and not action.awaits_activation)
             for action in self.actions
         )
 

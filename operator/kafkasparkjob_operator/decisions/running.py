@@ -41,6 +41,8 @@ _AT_A_RECORD = frozenset({TransformFailed.reason, RecordError.reason, RecordRefu
 """Reasons of failures that the same record causes again."""
 SLOW_STOP_SECONDS = 30
 """After a pod's time of deletion, which includes its grace period."""
+LOOK_AGAIN_WHILE_WAITING = 10.0
+"""Pod events usually come sooner; this covers a lost event."""
 MIN_STALL_SECONDS = 60
 STALL_INTERVALS = 5
 """A checkpoint that is late by this number of intervals, with records waiting, is stalled."""
@@ -230,8 +232,11 @@ def show_stopping(draft: StatusDraft, driver: PodView, *, suspend: bool) -> None
         )  # fmt: skip
 
 
-def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> None:
-    """Names a pod that has been terminating for too long; the next attempt starts after the pod is gone."""
+def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) -> float:
+    """Names a pod that has been terminating for too long; the next attempt starts after the pod is gone.
+
+    :returns: seconds to the next look.
+    """
     for pod in pods:
         if pod.gone_by is None or (draft.now - pod.gone_by).total_seconds() < SLOW_STOP_SECONDS:
             continue
@@ -244,7 +249,8 @@ def warn_of_slow_stop(draft: StatusDraft, pods: Sequence[PodView], job: JobKey) 
             JobState(draft.state or JobState.RESTARTING), reason=JobReason.POD_NOT_TERMINATING, message=message,
             phase=draft.phase,
         )  # fmt: skip
-        return
+        break
+    return LOOK_AGAIN_WHILE_WAITING
 
 
 def forget_rates(draft: StatusDraft) -> None:

@@ -2,11 +2,14 @@
 
 Its driver is a standby driver: it starts, prepares and waits for its activation. It touches nothing of the job before
 that. The state machine activates it at the point where it would otherwise start an attempt (ADR 19).
+
+A driver that is next takes over at the checkpoint of the present attempt's drain. Its claim of the document is the
+proof, which an operator that ends at any moment finds again (ADR 95).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,20 +19,24 @@ from kafkasparkjob_operator.decisions.attempts import (
     current_attempt,
     next_attempt,
     own_drivers,
+    record_of,
     snapshot_of_start,
+    spec_of,
     standby_drivers,
     unused_claims,
 )
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
-from kafkasparkjob_operator.decisions.plan import Action, StartAttempt, WithdrawClaim, deletions
+from kafkasparkjob_operator.decisions.plan import Action, Activate, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait
-from kafkasparkjob_operator.observation.observation import Live, Observation
+from kafkasparkjob_operator.decisions.starting import submit
+from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.phases import PREPARE_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, SuccessorPolicy
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings, PrepareFallback, SuccessorPolicy
 from sparkapp.model import names
 from sparkapp.model.report import CREDENTIALS_CHANGED, DriverState, Report
 
@@ -52,11 +59,13 @@ class StandbyPods:
     :param standing: the newest standby driver that has not ended.
     :param ended: the newest standby driver that has ended by itself.
     :param pods: every pod of every standby attempt, ended attempts included.
+    :param next_attempts: those that may have begun by themselves.
     """
 
     standing: PodView | None
     ended: PodView | None
     pods: tuple[PodView, ...]
+    next_attempts: frozenset[int]
 
     def fits(self, generation: int, desired: DesiredJob) -> bool:
         """True where a standby driver was started for that generation of the resource, and for that parallelism."""
@@ -67,12 +76,21 @@ class StandbyPods:
 
     def usable(self, draft: StatusDraft, generation: int, desired: DesiredJob) -> PodView | None:
         """The standby driver that may be activated when the current attempt is gone."""
-        asked = desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
+        asked = desired.prepares_next
         return self.standing if asked and self.fits(generation, desired) and not _ended_for_credentials(draft) else None
 
     def present(self, now: datetime) -> bool:
         """False where all pods are past their grace period: the node may be lost, and nobody waits for their end."""
         return any(pod.gone_by is None or pod.gone_by > now for pod in self.pods)
+
+    def waited_for(self, unused: Iterable[PodView], *, suspend: bool) -> Iterable[PodView]:
+        """Those of the pods, none of which is activated, that have to be gone before the next attempt starts.
+
+        A standby driver that is being deleted is never activated. It has touched nothing, so its end does not matter.
+
+        :param suspend: nothing of the job is to be left.
+        """
+        return (pod for pod in unused if suspend or not pod.deleting or pod.attempt in self.next_attempts)
 
     @property
     def superseded(self) -> tuple[PodView, ...]:
@@ -110,6 +128,7 @@ def standby_pods(observation: Observation) -> StandbyPods:
             for pod in observation.pods
             if pod.uid in uids or (pod.role == names.ROLE_EXECUTOR and pod.attempt in attempts)
         ),
+        next_attempts=frozenset(pod.attempt for pod in found if pod.is_next),
     )
 
 
@@ -132,13 +151,16 @@ def before_stop(
     """
     job = observation.job
     if not _may_come_up(observation, desired, found):
-        return Step()
+        return Step(refusal=_without_room(observation, desired)) if works else Step()
     if found.ended is not None and found.ended.generation == job.generation and not found.ended.deleting:
         return _after_end(draft, observation, found, found.ended) if works else Step()
     if found.fits(job.generation, desired):
-        left = _seconds_to_wait(draft, found, prepared=observation.prepared)
+        left = _seconds_to_wait(draft, found, desired, prepared=observation.prepared)
         waits = found.standing if works else None
-        cause = cause_of_wait(waits, job, late=left <= 0) if waits is not None else None
+        cause = None
+        if waits is not None:
+            late = left <= 0 and (not desired.upgrade.is_blue_green or bool(waits.node))
+            cause = cause_of_wait(waits, job, late=late) or _not_prepared(waits, observation, desired, left=left)
         again = None if cause is not None else left or None
         return Step(
             actions=deletions(found.superseded), look_again_after=again, preparing=left > 0 and cause is None,
@@ -213,6 +235,40 @@ def stand_by(
     return _start(draft, observation, look(), desired)
 
 
+def name_next(observation: Observation, desired: DesiredJob | None, standby: PodView | None) -> tuple[Action, ...]:
+    """Tells the standby driver that it is next; called where the running attempt is asked to stop for a change.
+
+    :param standby: the standby driver that may be activated.
+    """
+    if desired is None or standby is None or not desired.upgrade.is_blue_green:
+        return ()
+    if standby.is_next or standby.attempt != observation.prepared:
+        return ()
+    return (Activate(name=standby.name, uid=standby.uid, is_next=True),)
+
+
+def take_over(
+    draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings
+) -> tuple[Action, ...] | None:
+    """Makes a standby driver that has claimed the document the job's attempt, as by an activation.
+
+    Called by the state machine while the attempt before it ends, or is gone. The driver may have ended, too.
+
+    :returns: None where no standby driver has claimed it.
+    """
+    document, job = live.state.document, observation.job.identity
+    if document is None:
+        return None
+    taken = next((pod for pod in standby_drivers(observation) if pod.is_next and pod.attempt == document.attempt), None)
+    if taken is None:
+        return None
+    record, desired = record_of(live, taken.attempt, job.uid), spec_of(live, taken.attempt, job, settings)
+    if record is None or desired is None:  # the next look finds the driver of an attempt without a start
+        return (Activate(name=taken.name, uid=taken.uid),)
+    chosen = AttemptRecord(attempt=0, owner_uid="", generation=record.generation, spec=record.spec, code=record.code)
+    return submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=taken)
+
+
 def _ended_for_credentials(draft: StatusDraft) -> bool:
     """Whether the current attempt has drained by itself because the job's Secrets have new content.
 
@@ -233,7 +289,7 @@ def _may_come_up(observation: Observation, desired: DesiredJob, found: StandbyPo
     refused = {pod.standby_refused for pod in own_drivers(observation) if pod.attempt == current}
     refused.add(observation.standby_refused)
     return (
-        desired.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
+        desired.prepares_next
         and not desired.spec.state_claim
         and (found.fits(generation, desired) or generation not in refused)
     )
@@ -249,17 +305,54 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     claims = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in unused_claims(observation, live))
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
+        takes_over=desired.upgrade.is_blue_green,
         referenced=live.references(job.identity), code=digest_of_start(draft, observation, live, job.spec, None),
         snapshot=snapshot_of_start(live, desired), withdrawn=claims,
     )  # fmt: skip
     return Step(actions=(start,), look_again_after=PREPARE_SECONDS, preparing=True, deadline=ends)
 
 
-def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, *, prepared: int) -> float:
+def _without_room(observation: Observation, desired: DesiredJob) -> Cause | None:
+    """Why a blue/green change is refused whose standby driver could not be created."""
+    if not desired.upgrade.is_blue_green or desired.upgrade.prepare_fallback is not PrepareFallback.ABORT:
+        return None
+    job = observation.job.identity
+    message = (
+        "no standby driver could be created for it, see event SuccessorRefused; raise the quota and set another"
+        f" spec.restartNonce, or stop the attempt first: {_recreate(job)}"
+    )
+    return Cause(reason=JobReason.NOT_PREPARED, message=message, lasts=True)
+
+
+def _not_prepared(standing: PodView, observation: Observation, desired: DesiredJob, *, left: float) -> Cause | None:
+    """Why a blue/green change is refused whose standby driver does not get ready in time."""
+    upgrade = desired.upgrade
+    if left > 0 or standing.attempt == observation.prepared or not upgrade.is_blue_green:
+        return None
+    if upgrade.prepare_fallback is not PrepareFallback.ABORT:
+        return None
+    why = f" ({standing.waiting_reason}: {standing.waiting_message})" if standing.waiting_reason else ""
+    message = (
+        f"the standby driver {standing.name} is not prepared after {upgrade.prepare_timeout_seconds} s"
+        f" (spec.upgrade.prepareTimeoutSeconds){why}; the change follows when it is; to stop the attempt first:"
+        f" {_recreate(observation.job.identity)}"
+    )
+    return Cause(reason=JobReason.NOT_PREPARED, message=message)
+
+
+def _recreate(job: JobIdentity) -> str:
+    patch = '{"spec":{"upgrade":{"prepareFallback":"Recreate"}}}'
+    return f"kubectl patch ksj {job.name} -n {job.namespace} --type merge -p '{patch}'"
+
+
+def _seconds_to_wait(draft: StatusDraft, found: StandbyPods, desired: DesiredJob, *, prepared: int) -> float:
     """For the standing standby driver; 0 where it is prepared, or the time limit has passed."""
     standing = found.standing
     if standing is None or standing.attempt == prepared:
         return 0.0
+    if desired.upgrade.is_blue_green:
+        age = (draft.now - standing.created).total_seconds() if standing.created is not None else 0.0
+        return max(0.0, desired.upgrade.prepare_timeout_seconds - max(0.0, age))
     limit = UNSCHEDULED_SECONDS if standing.waiting_reason else PREPARE_SECONDS
     since = standing.started_at or standing.created  # the pull of its image is no preparation
     age = (draft.now - since).total_seconds() if since is not None else 0.0

@@ -48,7 +48,15 @@ from kafkasparkjob_operator.decisions.revisions.refusal import (
     refuse,
     replaced_by_nothing,
 )
-from kafkasparkjob_operator.decisions.standby import Step, before_stop, show_preparing, stand_by, standby_pods
+from kafkasparkjob_operator.decisions.standby import (
+    Step,
+    before_stop,
+    name_next,
+    show_preparing,
+    stand_by,
+    standby_pods,
+    take_over,
+)
 from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -59,9 +67,6 @@ from kafkasparkjob_operator.status.status import JobState, StatusDraft
 from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
 from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report
-
-LOOK_AGAIN_WHILE_WAITING = 10.0
-"""Pod events usually come sooner; this covers a lost event."""
 
 
 def plan(
@@ -117,6 +122,7 @@ class _Planner:
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
+        self._has_snapshot_first = self.desired is not None and self.desired.upgrade.snapshot
 
     def paused(self) -> Plan:
         """Shows what is there. Nothing is started, stopped or changed, and nothing is noted as done."""
@@ -227,7 +233,7 @@ class _Planner:
         if changed and not self.observation.may_restart:
             self.awaits_restart = True
             self._look_again(AWAIT_RESTART_SECONDS)
-        elif changed and not (self._snapshots_first() and self._prepares(driver, report, standby=False)):
+        elif changed and not (self._has_snapshot_first and self._prepares(driver, report, standby=False)):
             self.restarts = True
             self._delete(self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
@@ -264,9 +270,6 @@ class _Planner:
             message = f"the driver drains at a checkpoint: the spec has changed (generation {self.job.generation})"
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.SPEC_CHANGED, message)
         return True
-
-    def _snapshots_first(self) -> bool:
-        return self.desired is not None and self.desired.upgrade.snapshot
 
     def _gives_up(self, driver: PodView) -> bool:
         """Stops an attempt whose revision does not become stable: the job goes back."""
@@ -318,12 +321,16 @@ class _Planner:
         ends = self.now + timedelta(seconds=grace or TERMINATION_GRACE_SECONDS)
         self.draft.set_state(state, reason=reason, message=message, phase=Phase.STOPPING, deadline=ends)
         self.draft.event(f"stop/{driver.attempt}/{why}", reason, message)
+        self.actions.extend(name_next(self.observation, self.desired, self._standby()))
         self.actions.extend(deletions([driver], grace_seconds=grace))
 
     def _down(self, driver: PodView | None) -> None:
         """The driver is stopping, has finished or is gone."""
         running.forget_rates(self.draft)
         live = self._live()
+        if (taken := take_over(self.draft, self.observation, live, self.settings)) is not None:
+            self.actions.extend(taken)
+            return
         standby = self._standby()
         if driver is not None and not driver.finished:
             if not is_superseded(self.draft, standby, self.desired):
@@ -343,8 +350,7 @@ class _Planner:
         self._goes_back(None)
         standby = self._standby()  # not after every ending
         unused = self.standbys.pods if standby is None else self.standbys.superseded
-        # A standby driver that is being deleted is never activated. It has touched nothing, so its end does not matter.
-        self.others.extend(pod for pod in unused if self.suspend or not pod.deleting)
+        self.others.extend(self.standbys.waited_for(unused, suspend=self.suspend))
         going = [*self.others, *([driver] if driver is not None and driver.deleting else [])]
         self._delete(going)
         if going:
@@ -380,15 +386,11 @@ class _Planner:
         if driver.gone_by is not None and driver.gone_by <= self.now:
             self._forget()
         running.show_stopping(self.draft, driver, suspend=self.suspend)
-        self._warn_if_slow([driver])
+        self._look_again(running.warn_of_slow_stop(self.draft, [driver], self.job.identity.key))
 
     def _wait_for_pods(self, pods: list[PodView]) -> None:
         show_pods_going(self.draft, pods, self.attempt)
-        self._warn_if_slow(pods)
-
-    def _warn_if_slow(self, pods: list[PodView]) -> None:
-        self._look_again(LOOK_AGAIN_WHILE_WAITING)
-        running.warn_of_slow_stop(self.draft, pods, self.job.identity.key)
+        self._look_again(running.warn_of_slow_stop(self.draft, pods, self.job.identity.key))
 
     def _delete(self, pods: Iterable[PodView]) -> None:
         self.actions.extend(deletions(pods))

@@ -51,6 +51,7 @@ class PodView:
     :param code: of a driver: the user's ConfigMap whose modules it has; else empty.
     :param revision: of a driver: the ConfigMap of its revision; empty for a driver of an earlier release.
     :param awaits_activation: a standby driver, which touches nothing of the job yet.
+    :param is_next: a standby driver that begins by itself when the attempt before it has drained.
     :param created: by the API server's clock; None where it cannot be read.
     :param gone_by: end of the grace period of a pod that is being deleted; it counts as alive until it is gone.
     :param grace_seconds: the grace period of that deletion; 0 where the API server was asked to remove the pod at once.
@@ -80,6 +81,7 @@ class PodView:
     code: str = ""
     revision: str = ""
     awaits_activation: bool = False
+    is_next: bool = False
     created: datetime | None = None
     node: str = ""
     gone_by: datetime | None = None
@@ -145,7 +147,8 @@ def pod_view(body: Mapping[str, Any]) -> PodView | None:
         asked_at=parse_time(annotations.get(ANNOTATION_ASKED)),
         code=_code(body) if role == names.ROLE_DRIVER else "",
         revision=str(annotations.get(ANNOTATION_REVISION, ""))[:_MAX_NAME],
-        awaits_activation=annotations.get(names.ANNOTATION_TURN) == names.TURN_AWAITED,
+        awaits_activation=annotations.get(names.ANNOTATION_TURN) in {names.TURN_AWAITED, names.TURN_NEXT},
+        is_next=annotations.get(names.ANNOTATION_TURN) == names.TURN_NEXT,
         created=parse_time(meta.get("creationTimestamp")),
         node=(body.get("spec") or {}).get("nodeName") or "",
         gone_by=parse_time(meta.get("deletionTimestamp")),

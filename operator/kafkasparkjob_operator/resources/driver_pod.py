@@ -39,12 +39,14 @@ def driver_pod(
     claim_uid: str,
     revision: str = "",
     standby_for: int | None = None,
+    takes_over: bool = False,
 ) -> dict[str, Any]:
     """The driver pod. It is never restarted in place: each attempt has a pod and a number of its own.
 
     :param claim_uid: UID of the attempt's ConfigMap.
     :param revision: its ConfigMap; empty for an attempt that only settles.
     :param standby_for: the resource's generation, for a standby driver; None for a driver that starts at once.
+    :param takes_over: a standby driver that prepares all that it can.
     """
     workload = desired.workload
     volumes, mounts = volumes_and_mounts(job, desired, attempt=attempt)
@@ -105,7 +107,8 @@ def driver_pod(
             ANNOTATION_GENERATION: str(standby_for),
             ANNOTATION_STANDBY_PARALLELISM: str(desired.spec.parallelism),
         }
-        spec["containers"][0]["env"].append({"name": names.AWAITS_TURN_VARIABLE, "value": "true"})
+        variables = [names.AWAITS_TURN_VARIABLE, *([names.TAKES_OVER_VARIABLE] if takes_over else [])]
+        spec["containers"][0]["env"] += [{"name": name, "value": "true"} for name in variables]
     if workload.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
     pod = {

@@ -124,7 +124,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     _row(
         Phase.PREPARING, Bound.DEADLINE, Actor.DRIVER, Phase.STOPPING, seconds=PREPARE_SECONDS,
-        otherwise="The current attempt stops first. A standby that fails refuses the change, and the attempt stays.",
+        otherwise="The current attempt stops first. A standby that fails refuses the change, and the attempt stays."
+        " With `BlueGreen` the limit is `upgrade.prepareTimeoutSeconds`, and `prepareFallback` says what follows.",
     ),
     _row(
         Phase.SNAPSHOTTING, Bound.DEADLINE, Actor.OPERATOR, Phase.STOPPING, seconds=SNAPSHOT_SECONDS,

@@ -221,6 +221,12 @@ class JobReason(ExplainedReason):
         "Create the job again with a `sink.transactions.idPrefix` that begins with its namespace and a period. Or ask"
         " the administrator.",
     )
+    NOT_PREPARED = (
+        "NotPrepared",
+        "`status.refused.reason` of a change with `upgrade.strategy: BlueGreen` whose driver is not prepared within"
+        " `upgrade.prepareTimeoutSeconds`, or was refused by a quota.",
+        "Make room for a second job, or choose `prepareFallback: Recreate`.",
+    )
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",
         "A new revision has not become stable within `upgrade.progressDeadlineSeconds`.",

@@ -17,6 +17,8 @@ from kafkasparkjob_operator.workload.fields import (
     OperatorSpec,
     RestartPolicy,
     SnapshotPolicy,
+    SuccessorPolicy,
+    UpgradeMode,
     UpgradePolicy,
 )
 from kafkasparkjob_operator.workload.job_settings import NO_SETTINGS, JobSettings, PodUser
@@ -122,6 +124,11 @@ class DesiredJob:
     deletion: Deletion | None = None
     snapshots: SnapshotPolicy | None = None
 
+    @property
+    def prepares_next(self) -> bool:
+        """Whether a driver for a change prepares while the attempt runs."""
+        return self.upgrade.is_blue_green or self.restart_policy.successor is not SuccessorPolicy.AFTER_STOP
+
     def with_modules(self, name: str) -> DesiredJob:
         """The job with pods that mount the modules from another ConfigMap; empty for no modules.
 
@@ -163,6 +170,7 @@ def desired_from_resource(
     job = spec_from_resource(spec, namespace=namespace, name=name)
     own = read_part(OperatorSpec, Fields(spec, "spec"))
     _check_snapshots(own, job)
+    _check_strategy(own.upgrade, job)
     executor = own.executor
     return DesiredJob(
         spec=job,
@@ -209,6 +217,18 @@ def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
     if last and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
         msg = "spec.deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing"
         raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")
+
+
+def _check_strategy(upgrade: UpgradePolicy, job: JobSpec) -> None:
+    """:raises ConfigurationError: no new revision could take over."""
+    if not upgrade.is_blue_green:
+        return
+    if job.state_claim:
+        msg = "spec.upgrade.strategy BlueGreen cannot work with checkpoint.stateVolume: two drivers cannot mount it"
+        raise ConfigurationError(msg, remedy="set spec.upgrade.strategy: Recreate")
+    if upgrade.mode is not UpgradeMode.DRAIN:
+        msg = "spec.upgrade.strategy BlueGreen needs mode Drain: the new revision takes over at the drain's checkpoint"
+        raise ConfigurationError(msg, remedy="set spec.upgrade.mode: Drain, or strategy: Recreate")
 
 
 def _checked(policy: RestartPolicy) -> RestartPolicy:

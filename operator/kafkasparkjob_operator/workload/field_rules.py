@@ -57,6 +57,16 @@ OPERATOR_RULES = (
         by_server=True,
     ),
     ObjectRule(
+        "!has(self.strategy) || self.strategy != 'BlueGreen' || self.mode == 'Drain'",
+        "upgrade.strategy BlueGreen needs mode Drain: the new revision takes over at the checkpoint of the drain",
+        ("upgrade",),
+    ),
+    ObjectRule(
+        "self.upgrade.strategy != 'BlueGreen' || !has(self.checkpoint.stateVolume)",
+        "upgrade.strategy BlueGreen cannot work with checkpoint.stateVolume: two drivers cannot mount the volume",
+        by_server=True,
+    ),
+    ObjectRule(
         "!self.snapshot || self.policy != 'Orphan'",
         "deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing",
         ("deletion",),

@@ -82,6 +82,24 @@ class RestartPolicy:
     )
 
 
+class UpgradeStrategy(StrEnum):
+    """``spec.upgrade.strategy``: the order of the old and the new revision."""
+
+    RECREATE = "Recreate"
+    """The attempt stops as ``restartPolicy.successor`` says."""
+    BLUE_GREEN = "BlueGreen"
+    """The new revision prepares next to the old, takes over at a checkpoint, and the job goes back where it fails."""
+
+
+class PrepareFallback(StrEnum):
+    """``spec.upgrade.prepareFallback``: what follows where a new revision is not prepared in time."""
+
+    ABORT = "Abort"
+    """The change is refused, and the attempt continues."""
+    RECREATE = "Recreate"
+    """The attempt stops first, as with the other strategy."""
+
+
 class UpgradeMode(StrEnum):
     """``spec.upgrade.mode``: how an attempt is stopped for a change of the resource."""
 
@@ -111,6 +129,26 @@ class RollbackPolicy(StrEnum):
 class UpgradePolicy:
     """The change from a revision of the job to another."""
 
+    strategy: UpgradeStrategy = at(
+        "Order of the two revisions. Recreate stops the attempt as restartPolicy.successor says. BlueGreen prepares a"
+        " driver of the new revision while the attempt works. The attempt then drains, and the driver takes over at its"
+        " last checkpoint. Where the new revision fails before it is stable, the job goes back to"
+        " status.stable.revision, whatever rollback says. BlueGreen needs the room of a second job during the change.",
+        default=UpgradeStrategy.RECREATE,
+    )
+    prepare_timeout_seconds: int = at(
+        "Longest time, in seconds, for which BlueGreen waits until the driver of the new revision is prepared. It"
+        " includes the wait for a node.",
+        default=300,
+        low=10,
+        high=86400,
+    )
+    prepare_fallback: PrepareFallback = at(
+        "Reaction of BlueGreen to a driver that is not prepared in time, or that a quota refuses. Abort refuses the"
+        " change, and the attempt continues. Recreate stops the attempt first. A driver that fails refuses the change"
+        " in both cases.",
+        default=PrepareFallback.ABORT,
+    )
     mode: UpgradeMode = at(
         "Stop of the running attempt. Drain completes its checkpoint first. LastCheckpoint stops it within seconds, and"
         " the next attempt settles its transactions.",
@@ -150,6 +188,16 @@ class UpgradePolicy:
         low=0,
         high=86400,
     )
+
+    @property
+    def is_blue_green(self) -> bool:
+        """Whether the new revision prepares next to the old, and the job goes back where it fails."""
+        return self.strategy is UpgradeStrategy.BLUE_GREEN
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the job goes back to its stable revision by itself."""
+        return self.is_blue_green or self.rollback is RollbackPolicy.AUTO
 
 
 class DeletionPolicy(StrEnum):

@@ -24,6 +24,7 @@ class DriverEnvironment:
     :param folder: for Spark's query log; outlives the attempt if ``stateful_allowed``.
     :param credentials: folder with the mounted credentials and certificates of ``spec.kafka``.
     :param activation: of a standby driver; None for an attempt that begins at once.
+    :param takes_over: a standby driver that also checks brokers and starts its subtasks before its activation.
     :param retained: store of earlier checkpoints.
     :param scale: the parallelism that a running driver is asked for, None before the first request, and always
         without a cluster.
@@ -43,6 +44,7 @@ class DriverEnvironment:
     stateful_allowed: bool
     credentials: Path
     activation: Activation | None = None
+    takes_over: bool = False
     scale: Callable[[], Scale | None] | None = None
     give_up: Callable[[Termination], None] = field(default=lambda _: None)
     jvm_status: Callable[[float], int | None] = field(default=lambda _: None)

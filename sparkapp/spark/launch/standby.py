@@ -34,6 +34,22 @@ class Activation(Protocol):
         ...
 
 
+def await_takeover(activation: Activation, *, ready: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
+    """:func:`await_activation` of a standby whose subtasks run already: it is prepared when they are ready.
+
+    :param ready: asked several times a second; raises why they never will be.
+    """
+    activated = False
+    while not (activated or stopped() or ready()):
+        activated = activation.wait(_PAUSE)
+    if not (activated or stopped()):
+        LOG.info("standby is prepared with its subtasks and awaits its activation")
+        activation.announce()
+    while not (activated or stopped()):
+        activated = activation.wait(_PAUSE)
+    return activated or activation.wait(_PAUSE)
+
+
 def await_activation(activation: Activation, session: Spark, *, tasks: int, stopped: Callable[[], bool]) -> bool:
     """Blocks until the standby is activated; called by the driver before it touches anything of the job.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -80,6 +80,8 @@ def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
     inbox = Inbox(channel, wake=partial(wake_consumer, job))
     with closing(transform_of(job.spec, failed_records_of(job))) as transform:
         decoder = RecordDecoder(job)
+        with suppress(Exception):  # it is raised again, and reported, with the first work
+            transform.open()
         while (work := inbox.next_work()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:

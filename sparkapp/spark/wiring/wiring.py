@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkapp.checkpoint.claim import Claim
@@ -22,6 +22,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import OfClusters, group_member_config
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import DriverState
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -31,6 +32,7 @@ from sparkapp.source.group.membership import GroupMembership
 from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt, AttemptContext
+from sparkapp.spark.engine.continuous.engine import StartedSubtasks
 from sparkapp.spark.frames.transform import check_code
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import checks
@@ -51,6 +53,21 @@ LOG = logging.getLogger(__name__)
 _PARTITIONS_SHOWN = 100
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What an attempt has before it touches the job.
+
+    :param security: the content of the job's Secrets. :param configs: of its clients.
+    :param clusters: the checked brokers.
+    :param session: Spark, which comes up.
+    """
+
+    security: OfClusters
+    configs: OfClusters
+    clusters: JobClusters
+    session: Future[Spark]
+
+
 class Wiring:
     """Builds one :class:`Attempt`; made by the driver.
 
@@ -62,28 +79,42 @@ class Wiring:
         self._claim = Claim(context.environment.store, job_uid=context.job.uid, attempt=context.job.attempt)
         self._rotate = rotate
 
-    def build(self, start_session: Callable[[], Future[Spark]]) -> Attempt:
-        """Checks brokers and code, starts Spark, recovers the job and connects the parts; produces no record.
+    @property
+    def job(self) -> Job:
+        """With schemas and record limits, once it is prepared."""
+        return self._context.job
+
+    def prepare(self, start_session: Callable[[], Future[Spark]]) -> Prepared:
+        """Checks brokers and code, and starts Spark; touches nothing of the job.
 
         :param start_session: called after the checks. The JVM takes seconds to come up, and recovery runs meanwhile.
         :raises KafkaSparkJobError: why the attempt cannot start.
         """
         context = self._context
-        environment, reporter, watchdog = context.environment, context.reporter, context.watchdog
+        environment, watchdog = context.environment, context.watchdog
         security = mounted_securities(context.job.spec, environment.credentials)
         for properties in security:
             check_usable(properties)
         configs = checks.checked_configs(context.job, security)
-        config = configs.source
         watchdog.enter("the checks of brokers, rights and schemas", START_SECONDS)
         clusters = self._checked_clusters(configs)
         job = with_writer_schemas(with_reader_schemas(context.job))
         job = checks.with_record_limits(job, clusters.sink)
-        context = self._context = replace(context, job=job)
+        self._context = replace(context, job=job)
         self._enter_import()
         check_code(job.spec.transform)
         LOG.info("checked brokers and code")
-        session = start_session()
+        return Prepared(security=security, configs=configs, clusters=clusters, session=start_session())
+
+    def build(self, prepared: Prepared, subtasks: StartedSubtasks | None = None) -> Attempt:
+        """Recovers the job and connects the parts; produces no record.
+
+        :param subtasks: of the continuous engine, which run already.
+        :raises KafkaSparkJobError: why the attempt cannot start.
+        """
+        context, clusters, security = self._context, prepared.clusters, prepared.security
+        job, environment, reporter, watchdog = context.job, context.environment, context.reporter, context.watchdog
+        configs, config = prepared.configs, prepared.configs.source
         self._serve_metrics()
         reporter.update(state=DriverState.RECOVERING)
         # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
@@ -112,9 +143,10 @@ class Wiring:
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
         return Attempt(
-            context=context, session=session, folder=folder, claim=self._claim,
+            context=context, session=prepared.session, folder=folder, claim=self._claim,
             control=control, consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
             group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
+            subtasks=subtasks,
         )  # fmt: skip
 
     def _checked_clusters(self, configs: OfClusters) -> JobClusters:

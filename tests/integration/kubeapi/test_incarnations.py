@@ -123,7 +123,10 @@ def test_what_a_driver_of_a_deleted_resource_holds_does_not_reach_the_next(job: 
     report.write("{}")
     retained.change({"checkpoint-1": "{}"}, [])
     activation = PodActivation(
-        OwnPod(driver, job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"]), report=report, attempt=1
+        OwnPod(driver, job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"]),
+        report=report,
+        attempt=1,
+        drained=lambda: False,
     )
 
     recreate(job)

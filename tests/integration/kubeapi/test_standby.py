@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from pathlib import Path
 
 import kubernetes
@@ -11,6 +12,8 @@ import pytest
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.client import KubeCluster
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict
+from sparkapp.checkpoint.claim import has_drained
+from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
 from sparkapp.checkpoint.kubernetes.own_pod import OwnPod
 from sparkapp.checkpoint.kubernetes.pod_activation import PodActivation
 from sparkapp.checkpoint.kubernetes.report_writer import ReportWriter
@@ -36,7 +39,9 @@ def turn_of(kubeconfig: Path, job: LiveJob, attempt: int) -> PodActivation:
     name = names.driver_pod(job.name, attempt)
     pod = OwnPod(api, job.namespace, name, job.api.call("GET", f"{job.pods_path}/{name}")["metadata"]["uid"])
     report = ReportWriter(api, namespace=job.namespace, job=job.name, uid=job.uid())
-    return PodActivation(pod, report=report, attempt=attempt)
+    store = ConfigMapStore(api, namespace=job.namespace, job=job.name, uid=job.uid())
+    drained = partial(has_drained, store, job_uid=job.uid(), attempt=attempt)
+    return PodActivation(pod, report=report, attempt=attempt, drained=drained)
 
 
 def test_a_rescale_goes_to_the_successor(job: LiveJob, kubeconfig: Path) -> None:

@@ -173,7 +173,9 @@ class _Deletion:
         if not attempts_ran(self.observation, self.live):
             return self._release()
         running = self.driver if self.driver is not None and not self.driver.finished else None
-        if running is None and (self._ended_in_order() or self._has_nothing_open()):
+        # A driver that is next may have begun, and its transactions are open then.
+        is_alone = not any(pod.is_next for pod in self.others)
+        if running is None and is_alone and (self._ended_in_order() or self._has_nothing_open()):
             return self._snapshot() or self._release()
         waits_not = self._waits_not(running)
         if waits_not is not None:

@@ -22,7 +22,7 @@ from kafkasparkjob_operator.resources.revisions import NO_PART
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import OF_THE_OPERATOR, JobReason, StopReason
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob, DrainFallback, JobSettings, RollbackPolicy, UpgradeMode
+from kafkasparkjob_operator.workload import DesiredJob, DrainFallback, JobSettings, UpgradeMode
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CONDITION_BY_REASON, ConfigurationError
@@ -121,13 +121,13 @@ def judge_revision(
     revision = attempt.get(REVISION)
     if desired is None or desired.suspend or not _is_unproven(draft):
         return Verdict()
-    failed = _failure(draft, driver)
+    failed = _failure(draft, driver, enough=1 if desired.upgrade.is_blue_green else FAILURES)
     ends = parse_time(draft.section(TARGET).get(DEADLINE))
     left = (ends - draft.now).total_seconds() if ends is not None else None
     if failed is None and (left is None or left > 0):
         return Verdict(look_again_after=left)
     failed = failed or _late(draft, desired)
-    if failed is None or desired.upgrade.rollback is RollbackPolicy.NEVER:
+    if failed is None or not desired.upgrade.goes_back:
         return Verdict()
     why = _hindrance(draft, look(), desired)
     if why:
@@ -199,14 +199,17 @@ def stable_choice(
     return chosen, desired
 
 
-def _failure(draft: StatusDraft, driver: PodView | None) -> Cause | None:
-    """The failure of the revision that needs no further attempt to be known."""
+def _failure(draft: StatusDraft, driver: PodView | None, *, enough: int) -> Cause | None:
+    """The failure of the revision that needs no further attempt to be known.
+
+    :param enough: consecutive failures after which the revision is given up.
+    """
     attempt, failure = draft.section("attempt"), draft.section("lastFailure")
     if driver is None:
         failures = int(draft.section("restarts").get("consecutiveFailures", 0))
         ended = attempt.get("outcome") is not None and failure.get("attempt") == attempt.get("id")
-        enough = failure.get("fatal") is True or failures >= FAILURES
-        if not ended or not enough or _is_outside(str(failure.get("reason"))):
+        is_known = failure.get("fatal") is True or failures >= enough
+        if not ended or not is_known or _is_outside(str(failure.get("reason"))):
             return None
         return Cause(reason=str(failure["reason"]), message=f"attempt {attempt['id']} failed: {failure.get('message')}")
     waits = draft.seconds_in(Phase.SCHEDULING) or 0.0

@@ -12,6 +12,7 @@ from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.dataplane.statistics import BUSY_MILLIS
 from sparkapp.model.errors import KafkaSparkJobError, OffsetsWentBackwards
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import Scale
 from sparkapp.sink.ending.lost_producers import LOST_SECONDS, Fence, LostProducers
 from sparkapp.source.watermarks.job_watermarks import WatermarkSnapshot
@@ -24,7 +25,7 @@ from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
 from sparkapp.spark.engine.executors import ExecutorPresence
 from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.failures import original_error
-from sparkapp.spark.launch.session import control_host
+from sparkapp.spark.launch.session import Spark, control_host
 from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.tasks.client_totals import summed
@@ -38,6 +39,36 @@ _STOP_SECONDS = 60.0
 
 _END_SECONDS = 5.0
 """From the end of the last connection to that of Spark's jobs."""
+
+
+class StartedSubtasks:
+    """Made by the engine, or before it by a standby driver. A subtask without work opens no producer.
+
+    :param job: with all that the tasks need, which does not change any more.
+    """
+
+    def __init__(self, job: Job, spark: Spark) -> None:
+        self.server = ControlServer(control_host(spark))
+        self.subtasks = Subtasks(job, spark=spark, address=self.server.address)
+        self._parallelism = job.spec.parallelism
+
+    def start(self) -> None:
+        """Submits the tasks of all subtasks; returns at once. Called by a standby driver."""
+        self.subtasks.start(self._parallelism)
+
+    def are_connected(self) -> bool:
+        """Whether every subtask is connected.
+
+        :raises KafkaSparkJobError: why the tasks have ended.
+        """
+        if self.subtasks.ended:
+            failure = self.subtasks.failure()
+            raise original_error(failure) from failure
+        return self.server.ready >= set(range(self._parallelism))
+
+    def close(self) -> None:
+        """Ends the connections of a standby driver that was never activated."""
+        self.server.close()
 
 
 class ContinuousEngine:
@@ -54,6 +85,7 @@ class ContinuousEngine:
     :param announcements: of subtasks that are silent or wait for a place.
     :param scale: the parallelism that the operator asks for, None before it asks.
     :param report: gets fields of the driver's report.
+    :param started: subtasks that run already; None for an engine that starts its own.
     :ivar liveness: the present step, for the driver's watchdog.
     :ivar executors: whether Spark has a place for every subtask.
     :ivar finished: whether the engine stopped because a bounded source was read to its end.
@@ -70,13 +102,14 @@ class ContinuousEngine:
         announcements: Announcements,
         scale: Callable[[], Scale | None],
         report: Callable[..., None],
+        started: StartedSubtasks | None = None,
     ) -> None:
         job, spark = parts.job, parts.spark
         self._spark = spark
         self._enumerator = parts.enumerator
         self._draining = threading.Event()
-        self._server = ControlServer(control_host(spark))
-        self._subtasks = Subtasks(job, spark=spark, address=self._server.address)
+        started = started or StartedSubtasks(job, spark)
+        self._server, self._subtasks = started.server, started.subtasks
         self.liveness = StreamLiveness()
         self.executors = ExecutorPresence(
             spark, is_over=self._draining.is_set, tasks=job.spec.parallelism,
@@ -124,7 +157,8 @@ class ContinuousEngine:
 
     def start(self) -> None:
         """Submits the subtasks; called by the attempt once."""
-        self._subtasks.start(self._pace.parallelism)
+        if not self._subtasks.count:
+            self._subtasks.start(self._pace.parallelism)
 
     def drain(self) -> None:
         """Asks for a stop at the next completed checkpoint. Returns at once; a signal handler may call it."""

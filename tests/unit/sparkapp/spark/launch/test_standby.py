@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sparkapp.model.errors import TransformFailed
+from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.spec import Job
-from sparkapp.model.report import AttemptOutcome
+from sparkapp.model.report import AttemptOutcome, DriverState
+from sparkapp.spark import driver as driver_module
 from sparkapp.spark.driver import Driver
 from sparkapp.spark.launch import standby as module
 from sparkapp.spark.launch.environment import DriverEnvironment
-from sparkapp.spark.launch.standby import await_activation
+from sparkapp.spark.launch.standby import await_activation, await_takeover
+from sparkapp.spark.wiring.wiring import Wiring
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.plain_job import plain_spec
@@ -113,6 +119,62 @@ def test_a_driver_that_is_stopped_recovers_where_it_is_activated(
     driver.drain()
     assert driver.run().outcome is AttemptOutcome.DRAINED
     assert attempts == [True] * given
+
+
+def test_a_standby_with_subtasks_is_prepared_when_they_are_ready() -> None:
+    looks = iter([False, False, True])
+    activation = Activation(after=4)
+    assert await_takeover(activation, ready=lambda: next(looks), stopped=lambda: False)
+    assert (activation.announced, activation.waits) == (1, 4)
+
+
+def test_an_activation_before_the_subtasks_is_taken() -> None:
+    """The present attempt has failed meanwhile."""
+    activation = Activation(after=2)
+    assert await_takeover(activation, ready=lambda: False, stopped=lambda: False)
+    assert activation.announced == 0
+
+
+def test_subtasks_that_end_fail_the_standby() -> None:
+    def ready() -> bool:
+        raise TransformFailed("no module enrich")
+
+    with pytest.raises(TransformFailed):
+        await_takeover(Activation(after=100), ready=ready, stopped=lambda: False)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_standby_that_takes_over_reports_nothing_before_its_activation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, loaded: list[int], given: bool
+) -> None:
+    reports: list[str] = []
+    built: list[int] = []
+
+    def prepare(wiring: Wiring, start_session: Callable[[], Future[Any]]) -> Any:
+        wiring._context.reporter.warn(DriverEvent.METRICS_UNAVAILABLE, "found while it prepares")
+        return SimpleNamespace(session=start_session())
+
+    def build(wiring: Wiring, *_: object) -> Any:
+        built.append(len(reports))
+        wiring._context.reporter.update(state=DriverState.RECOVERING)
+        return SimpleNamespace(run=lambda: None, drain=lambda: None, finished=False)
+
+    monkeypatch.setattr(Wiring, "prepare", prepare)
+    monkeypatch.setattr(Wiring, "build", build)
+    monkeypatch.setattr(driver_module, "import_pandas", lambda _: None)
+    spec = plain_spec(kafka=KafkaCluster(bootstrap_servers="127.0.0.1:1"))
+    driver: Driver
+    activation = Activation(after=3 if given else 100, on_wait=lambda: None if given else driver.drain())
+    environment = DriverEnvironment(
+        store=MemoryStore(), retained=MemoryRetainedStore(), write_report=reports.append, open_session=spark,
+        close_session=lambda _: None, folder=tmp_path, stateful_allowed=False, credentials=tmp_path,
+        activation=activation, takes_over=True,
+    )  # fmt: skip
+    driver = Driver(Job(namespace="n", name="job", uid="u", generation=1, attempt=2, spec=spec), environment)
+    assert driver.run().outcome is AttemptOutcome.DRAINED
+    assert built == [0] * given
+    assert bool(reports) == given
+    assert all("found while it prepares" in report for report in reports)
 
 
 def test_a_stop_ends_the_loading_of_workers_that_never_come(monkeypatch: pytest.MonkeyPatch, loaded: list[int]) -> None:

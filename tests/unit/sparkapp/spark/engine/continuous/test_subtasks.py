@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.spec import Engine, Job
+from sparkapp.spark.engine.continuous.engine import StartedSubtasks
 from sparkapp.spark.engine.continuous.subtasks import Subtasks
-from sparkapp.spark.tasks.control_channel import Address
+from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel
 from tests.support.jobs.plain_job import plain_spec
 from tests.support.patience import PATIENCE, until
 
@@ -116,3 +118,39 @@ def test_an_end_is_that_of_withdrawn_waves_too(rig: Rig) -> None:
     until(lambda: not rig.running)
     until(lambda: rig.subtasks.failure() is not None)
     assert rig.subtasks.ended
+
+
+def test_subtasks_that_run_before_their_engine_are_started_once() -> None:
+    context = Context()
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", **_methods(context)))
+    started = StartedSubtasks(JOB, spark)
+    try:
+        started.start()
+        until(lambda: set(context.running) == {"subtasks 0 to 1"})
+        assert not started.are_connected(), "no task has connected"
+        channels = [SubtaskChannel(started.server.address, subtask=each, task=each) for each in range(2)]
+        until(started.are_connected)
+        for channel in channels:
+            channel.__exit__(None, None, None)
+    finally:
+        started.subtasks.cancel()
+        started.close()
+
+
+def test_subtasks_that_fail_before_their_engine_say_why() -> None:
+    context = Context()
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", **_methods(context)))
+    started = StartedSubtasks(JOB, spark)
+    started.start()
+    until(lambda: bool(context.running))
+    context.running["subtasks 0 to 1"].set()
+    until(lambda: started.subtasks.ended)
+    with pytest.raises(KafkaSparkJobError, match="cancelled part of cancelled job tags"):
+        started.are_connected()
+    started.close()
+
+
+def _methods(context: Context) -> dict[str, Any]:
+    return {
+        name: getattr(context, name) for name in ("addJobTag", "setJobDescription", "parallelize", "cancelJobsWithTag")
+    }
