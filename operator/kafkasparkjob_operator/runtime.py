@@ -82,9 +82,13 @@ class _Operator:
         self.reconciler = Reconciler(
             self.cluster, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leadership.leading, includes=self.namespaces.includes,
-            resync_seconds=settings.resync_seconds, numbers_seconds=settings.numbers_seconds,
-            network_rules=settings.network_rules, concurrent_restarts=settings.concurrent_restarts,
+            numbers_seconds=settings.numbers_seconds, network_rules=settings.network_rules,
+            concurrent_restarts=settings.concurrent_restarts,
             decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
+        )  # fmt: skip
+        self.sweep = Sweep(
+            self.cluster, self.cache, self.queue, settings.watch_namespaces, self.namespaces.includes,
+            looked_at=self.reconciler.looked_at, may_act=lambda: self.leadership.leading,
         )  # fmt: skip
         self.snapshots = Snapshots(
             self.cluster, may_act=lambda: self.leadership.leading, includes=self.namespaces.includes
@@ -105,6 +109,7 @@ class _Operator:
         if leading:
             self.reconciler.forget_looks()
             self.cache.restart_ages()
+            self.sweep.begin()
             for key in self.cache.keys:
                 self.queue.add(key)
 
@@ -121,15 +126,7 @@ class _Operator:
         # Started before kopf, which cancels every later task; the operator itself ends its last writes.
         parts = [self._part("leadership", self.leadership.run(), stop)]
         parts += [self._part(f"worker {n}", self.reconciler.work(), stop) for n in range(self.settings.workers)]
-        parts.append(
-            self._part(
-                "sweep",
-                Sweep(
-                    self.cluster, self.cache, self.queue, self.settings.watch_namespaces, self.namespaces.includes
-                ).run(self.settings.resync_seconds),
-                stop,
-            )
-        )  # fmt: skip
+        parts.append(self._part("sweep", self.sweep.run(self.settings.resync_seconds), stop))
         parts.append(self._part("namespaces", self.namespaces.run(), stop))
         parts.append(self._part("code", CodeWatch(self.cluster, self.cache, self.queue).run(), stop))
         parts.append(self._part("snapshots", self.snapshots.run(), stop))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.decisions.checks.code import config_map_of
 from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, need_of
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, JobIdentity, JobKey
@@ -73,6 +74,7 @@ class Cache:
         self._observed: dict[JobKey, ObservedReport] = {}
         self._code: dict[JobKey, str] = {}
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
+        self._modules: dict[JobKey, str] = {}
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
         self._ended: dict[JobKey, dict[str, PodView]] = {}
@@ -95,6 +97,11 @@ class Cache:
     def stateful(self) -> list[JobKey]:
         """The jobs whose spec names a volume for state, and perhaps others."""
         return [key for key, (_, body) in self._jobs.items() if b'"stateVolume"' in body]
+
+    @property
+    def modules(self) -> list[tuple[JobKey, str]]:
+        """The jobs with modules, each with its ConfigMap. No text of a job is read for it."""
+        return list(self._modules.items())
 
     def changes(self, key: JobKey) -> int:
         """The number of changes that watches have brought for the job; for :meth:`put_look`."""
@@ -153,6 +160,11 @@ class Cache:
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
         self._needs.put(key, need_of(body, self._settings))
+        modules = config_map_of(slim["spec"])
+        if modules:
+            self._modules[key] = modules
+        else:
+            self._modules.pop(key, None)
 
     def prefix_refusal(self, key: JobKey) -> PrefixRefusal | None:
         """Why the job may not have its transactional id prefix; None where it may."""
@@ -172,7 +184,7 @@ class Cache:
         self._needs.drop(key)
         for part in (
             self._jobs, self._pods, self._reports, self._ended, self._attempts, self._observed, self._code,
-            self._standby_refused,
+            self._standby_refused, self._modules,
         ):  # fmt: skip
             part.pop(key, None)
         self._access.discard(key)
@@ -261,7 +273,7 @@ class Cache:
                 self._observed[key].restart()
 
     def access_changed(self, key: JobKey) -> None:
-        """Notes that somebody has changed an object that the driver needs: the next look is live and repairs it."""
+        """Notes that somebody has changed an object that the driver needs, or may have: the next look is live."""
         self._access.add(key)
 
     def take_access_change(self, key: JobKey) -> bool:

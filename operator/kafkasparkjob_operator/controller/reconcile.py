@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -70,7 +71,6 @@ class Reconciler:
 
     :param may_act: called before every write; False forbids it.
     :param includes: False for a namespace whose jobs are ignored.
-    :param resync_seconds: maximum seconds between two live looks at a job.
     :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
     :param decide: the state machine with the operator's settings.
     :param network_rules: of the jobs' NetworkPolicies; none for no policies.
@@ -87,7 +87,6 @@ class Reconciler:
         metrics: OperatorMetrics,
         may_act: Callable[[], bool],
         includes: Callable[[str], bool] = lambda _: True,
-        resync_seconds: float = 300,
         numbers_seconds: float = 5,
         decide: Callable[[Observation, datetime], Plan] = plan,
         network_rules: NetworkRules | None = None,
@@ -99,7 +98,7 @@ class Reconciler:
         self._queue = queue
         self._metrics = metrics
         self._may_act, self._includes = may_act, includes
-        self._resync_seconds, self._numbers_seconds = resync_seconds, numbers_seconds
+        self._numbers_seconds = numbers_seconds
         self._plan, self._now = decide, now
         self._runner = PlanRunner(cluster, may_act, network_rules or {})
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
@@ -114,6 +113,10 @@ class Reconciler:
     def forget_looks(self) -> None:
         """Leadership has just been gained, so the cache may be old."""
         self._looked_at.clear()
+
+    def looked_at(self, key: JobKey) -> float:
+        """Monotonic seconds at which the last live look that the cache holds began. Called by the sweep."""
+        return self._looked_at.get(key, -math.inf)
 
     async def work(self) -> None:
         """Runs a worker until cancelled."""
@@ -189,7 +192,7 @@ class Reconciler:
     async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
         """Plans from the cache where it is enough; before anything is created or deleted, from a live look."""
         changed = self._cache.take_access_change(key)
-        if not changed and time.monotonic() - self._looked_at.get(key, -self._resync_seconds) < self._resync_seconds:
+        if not changed and key in self._looked_at:
             observation = self._cache.observe(key)
             if observation is not None:
                 the_plan = self._planned(observation)
@@ -220,7 +223,7 @@ class Reconciler:
             self._restarting.ended(key)
 
     async def _look(self, key: JobKey) -> Observation | None:
-        changes = self._cache.changes(key)
+        changes, began = self._cache.changes(key), time.monotonic()
         found = await look_at(self._cluster, key, failed=self._cache.restart_ages)
         if found is None:
             return None
@@ -233,7 +236,7 @@ class Reconciler:
         )  # fmt: skip
         self._cache.put_code(key, code)
         if self._cache.put_look(found.body, observation.pods, found.report, since=changes, claims=observation.claims):
-            self._looked_at[key] = time.monotonic()
+            self._looked_at[key] = began
         else:
             # The watch has already queued the newer event; the next look is live.
             self._looked_at.pop(key, None)

@@ -18,7 +18,7 @@ import urllib3
 
 from kafkasparkjob_operator.identity import ROLES_OF_ATTEMPTS, JobKey
 from kafkasparkjob_operator.kubernetes.answers import CONFLICT, NOT_FOUND, error_of, json_object
-from kafkasparkjob_operator.kubernetes.paths import ALL_JOBS, DISCOVERY, NAMESPACES, collection, object_path
+from kafkasparkjob_operator.kubernetes.paths import DISCOVERY, NAMESPACES, collection, everywhere, object_path
 from kafkasparkjob_operator.kubernetes.port import (
     Body,
     ClusterError,
@@ -40,6 +40,8 @@ READ_SECONDS = 10.0
 LIST_SECONDS = 30.0
 PAGE_ITEMS = 100
 """Objects of an answer to a list: a resource may have more than a megabyte."""
+METADATA_ITEMS = 500
+"""The same without data."""
 
 _OK, _REDIRECT = 200, 300
 _NOT_SENT = -1
@@ -118,7 +120,7 @@ class KubeCluster:
         return [str(body["metadata"]["name"]) for body in found]
 
     def list_jobs(self, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
-        return self._pages(ALL_JOBS if namespace is None else collection(names.KIND, namespace), "")
+        return self._pages(everywhere(names.KIND) if namespace is None else collection(names.KIND, namespace), "")
 
     async def list_pods(self, key: JobKey) -> Sequence[Body]:
         return await self._list(collection("Pod", key.namespace), f"{names.LABEL_JOB}={key.name}")
@@ -126,6 +128,10 @@ class KubeCluster:
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
         selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE} in ({','.join(ROLES_OF_ATTEMPTS)})"
         return await self._list(collection("ConfigMap", key.namespace), selector, accept=_METADATA_ONLY)
+
+    def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        path = everywhere(kind) if namespace is None else collection(kind, namespace)
+        return self._pages(path, names.LABEL_JOB, accept=_METADATA_ONLY, items=METADATA_ITEMS)
 
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         selector = f"!{names.LABEL_JOB}"
@@ -227,9 +233,9 @@ class KubeCluster:
         return [item async for page in pages for item in page]
 
     async def _pages(
-        self, path: str, selector: str, *, accept: str = _JSON, resource_version: str = ""
+        self, path: str, selector: str, *, accept: str = _JSON, resource_version: str = "", items: int = PAGE_ITEMS
     ) -> AsyncIterator[Sequence[Body]]:
-        query = [("limit", str(PAGE_ITEMS)), *([("labelSelector", selector)] if selector else [])]
+        query = [("limit", str(items)), *([("labelSelector", selector)] if selector else [])]
         query += [("resourceVersion", resource_version)] if resource_version else []
         more = ""
         while True:

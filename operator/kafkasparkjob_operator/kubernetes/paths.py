@@ -7,7 +7,6 @@ from kafkasparkjob_operator.kubernetes.port import ObjectRefused
 from sparkapp.model import names
 
 DISCOVERY = f"/apis/{names.GROUP}/{names.VERSION}"
-ALL_JOBS = f"{DISCOVERY}/{names.PLURAL}"
 NAMESPACES = "/api/v1/namespaces"
 
 _COLLECTIONS = {
@@ -32,6 +31,11 @@ def collection(kind: str, namespace: str) -> str:
     """
     version, plural = _COLLECTIONS[kind]
     return f"{version}/namespaces/{_checked(namespace)}/{plural}"
+
+
+def everywhere(kind: str) -> str:
+    """The path of a kind's objects in all namespaces."""
+    return "/".join(_COLLECTIONS[kind])
 
 
 def object_path(kind: str, namespace: str, name: str) -> str:

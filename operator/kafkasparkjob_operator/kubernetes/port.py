@@ -72,6 +72,10 @@ class Cluster(Protocol):
         """The ConfigMaps with the labels of the job's attempts, revisions and modules, without their data."""
         ...
 
+    def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        """Metadata of the objects of jobs of that kind, in a namespace or in all, in pages. Without their data."""
+        ...
+
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         """Resource versions of the namespace's ConfigMaps that belong to no job, by name.
 

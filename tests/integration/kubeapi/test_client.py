@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkasparkjob_operator.controller.watches.versions import KINDS
 from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobIdentity, JobKey
 from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS, KubeCluster, load_configuration
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
@@ -89,6 +90,23 @@ async def test_versions_of_config_maps_that_belong_to_no_job(
     changed = await cluster.replace({**made, "data": {"orders.py": "y"}})
     await _await_value(version, changed["metadata"]["resourceVersion"])
     assert {verb for verb, _ in requests} == {"POST", "PUT", "LIST"}
+
+
+async def test_objects_of_jobs_in_a_namespace_and_in_all(
+    cluster: KubeCluster, namespace: str, requests: Requests
+) -> None:
+    made = await cluster.create(config_map(namespace))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": "of-no-job"}}
+    await cluster.create(body)
+    for place in (namespace, None):
+        found = [each async for page in cluster.list_objects("ConfigMap", place) for each in page]
+        (mine,) = (each for each in found if each["metadata"]["namespace"] == namespace)
+        assert mine["metadata"]["uid"] == made["metadata"]["uid"]
+        assert mine["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        assert "data" not in mine
+    for kind in KINDS:
+        assert [page async for page in cluster.list_objects(kind, namespace)]
+    assert {verb for verb, _ in requests} == {"POST", "LIST"}
 
 
 async def _await_value(read: Callable[[], Awaitable[str | None]], expected: str) -> None:

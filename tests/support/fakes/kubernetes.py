@@ -69,6 +69,13 @@ class FakeKubernetes:
             if each["metadata"]["labels"].get(names.LABEL_ROLE) in ROLES_OF_ATTEMPTS
         ]
 
+    async def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
+        """A page for each object."""
+        for each in list(self._all(kind)):
+            meta = each["metadata"]
+            if names.LABEL_JOB in meta.get("labels", {}) and namespace in {None, meta["namespace"]}:
+                yield [{"kind": "PartialObjectMetadata", "metadata": meta}]
+
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         await asyncio.sleep(0)
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,6 +67,17 @@ class ApiClient:
             if error.status == 404:
                 return None
             raise
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The lines of a watch, until the API server ends it."""
+        response = self._pool.request("GET", self._host + path, preload_content=False, timeout=90, retries=False)
+        try:
+            rest = b""
+            for part in response.stream(1 << 16):
+                *lines, rest = (rest + part).split(b"\n")
+                yield from lines
+        finally:
+            response.close()
 
     def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
         return list(self.call("GET", f"{path}?labelSelector={selector}")["items"])

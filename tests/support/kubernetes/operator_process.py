@@ -67,6 +67,11 @@ class OperatorProcess:
         folder = Path(f"/proc/{self._process.pid}")
         return {name: (folder / name).read_text(errors="replace") for name in ("cmdline", "environ")}
 
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def await_leading(self) -> None:
         await_that("the operator leads", lambda: "kafkaspark_operator_leader 1.0" in self.read("/metrics"))
 

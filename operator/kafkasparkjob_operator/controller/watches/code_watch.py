@@ -58,10 +58,8 @@ class CodeWatch:
     async def look(self) -> int:
         """A round; called by :meth:`run`. Returns the number of lists."""
         jobs: dict[str, list[tuple[JobKey, str]]] = {}
-        for key in self._cache.keys:
-            job = self._cache.job(key)
-            if job is not None and (name := config_map_of(job.spec)):
-                jobs.setdefault(key.namespace, []).append((key, name))
+        for key, name in self._cache.modules:
+            jobs.setdefault(key.namespace, []).append((key, name))
         known = {key for namespace in jobs.values() for key, _ in namespace}
         self._seen = {key: seen for key, seen in self._seen.items() if key in known}
         for namespace, found in jobs.items():

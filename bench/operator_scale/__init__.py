@@ -1,0 +1,1 @@
+"""How many jobs an operator can manage, on a real API server with played kubelets and drivers."""
