@@ -25,6 +25,7 @@ from sparkapp.model.job.rules.narrow_sql.plan import (
     Negated,
     Operator,
     Output,
+    Struct,
 )
 
 _FUNCTIONS = {
@@ -58,13 +59,12 @@ class RecordQuery:
         return pa.RecordBatch.from_arrays(columns, names=[name for name, _ in self._query.outputs])
 
     def _output(self, batch: pa.RecordBatch, output: Output, kept: Any | None) -> Any:
+        if isinstance(output, Struct):
+            members = [_value(batch, member, kept) for _, member in output.members]
+            return pa.StructArray.from_arrays(members, names=[name for name, _ in output.members])
         if not isinstance(output, AsJson):
             return _value(batch, output, kept)
-        if isinstance(output.of, Field):
-            values = _value(batch, output.of, kept)
-        else:
-            members = [_value(batch, member, kept) for _, member in output.of]
-            values = pa.StructArray.from_arrays(members, names=[name for name, _ in output.of])
+        values = self._output(batch, output.of, kept)
         if values.type not in self._encoders:
             self._encoders[values.type] = json_texts(values.type)
         return self._encoders[values.type](values)

@@ -178,7 +178,8 @@ VALUES = st.one_of(
     ),
     st.lists(st.sampled_from(["key", "offset", "timestamp", "headers", "CAST(value.i AS STRING) AS `ü\"`", *NAMES]),
              min_size=1, max_size=6, unique_by=lambda name: name.split(".")[-1])
-    .map(lambda names: f"to_json(struct({', '.join(names)})) AS value"),
+    .flatmap(lambda names: st.sampled_from([f"to_json(struct({', '.join(names)})) AS value",
+                                            f"struct({', '.join(names)}) AS value"])),
 )  # fmt: skip
 OTHERS = st.lists(
     st.sampled_from(["key", "headers", "timestamp", "value.d AS other", "offset"]), unique=True, max_size=4

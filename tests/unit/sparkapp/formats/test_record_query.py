@@ -12,6 +12,8 @@ import pytest
 from sparkapp.formats.record_query import RecordQuery
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.narrow_sql.query import narrow_query
+from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import Transform
 from tests.support.jobs.plain_job import plain_spec
 
@@ -19,8 +21,10 @@ VALUE = pa.struct([("n", pa.int32()), ("d", pa.float64()), ("e", pa.float64()), 
 NAN = math.nan
 
 
-def run(query: str, values: list[dict[str, Any] | None], keys: list[bytes | None] | None = None) -> dict[str, Any]:
-    spec = plain_spec(transform=Transform(sql=query))
+def run(
+    query: str, values: list[dict[str, Any] | None], keys: list[bytes | None] | None = None, **fields: Any
+) -> dict[str, Any]:
+    spec = plain_spec(transform=Transform(sql=query), **fields)
     schema = "n INT, d DOUBLE, e DOUBLE, s STRING, b BOOLEAN"
     spec = replace(spec, source=replace(spec.source, value_format=Format.JSON, value_schema=schema))
     batch = pa.record_batch(
@@ -42,6 +46,13 @@ def test_outputs_of_the_records_that_are_kept() -> None:
     ]
     assert run("SELECT value.n AS value FROM source WHERE value.n > 3", values) == {}
     assert run("SELECT value.n AS value FROM source WHERE value.n < 3", values) == {"value": ["1"]}
+
+
+def test_a_struct_is_a_column_of_a_sink_with_a_format() -> None:
+    sink = Sink(topic="out", transactional_id_prefix="p", format=SinkFormat(value=SinkEncoding.JSON))
+    query = "SELECT struct(value.n, CAST(key AS STRING) AS k) AS pair FROM source WHERE value.b"
+    found = run(query, [{"n": 1, "b": True}, {"n": 2}, {"b": True}], [b"a", b"b", None], sink=sink)
+    assert found == {"pair": [{"n": 1, "k": "a"}, {"n": None, "k": None}]}
 
 
 def test_bytes_become_text_as_they_are() -> None:

@@ -29,6 +29,7 @@ from sparkapp.model.job.rules.narrow_sql.plan import (
     Output,
     Plain,
     SqlType,
+    Struct,
 )
 from sparkapp.model.job.rules.narrow_sql.tokens import Kind, Token, tokens_of
 
@@ -122,9 +123,9 @@ class _Parser:
         """An expression and its name, which only a field has."""
         if self._is_function("TO_JSON"):
             return "", self._to_json()
-        if self._is_function("CAST"):
-            return "", self._cast()
-        return self._field()
+        if self._is_function("STRUCT"):
+            return "", self._struct()
+        return self._cast_or_field()
 
     def _alias(self) -> str:
         token = self._peek()
@@ -141,26 +142,30 @@ class _Parser:
     def _to_json(self) -> AsJson:
         self._open()
         if self._is_function("STRUCT"):
-            self._open()
-            members: list[tuple[str, Field | AsText]] = []
-            while True:
-                name, output = self._cast_or_field()
-                name = self._alias() or name
-                if not name:
-                    _refuse("a function without AS")
-                members.append((name, output))
-                if not self._takes(","):
-                    break
+            found = AsJson(self._struct())
             self._close()
-            if len({name.casefold() for name, _ in members}) < len(members):
-                _refuse("a name that is there twice")
-            self._close()
-            return AsJson(tuple(members))
+            return found
         _, field = self._field()
         self._close()
         if not (isinstance(field.type, JsonType) and field.type.kind in (Type.STRUCT, Type.ARRAY)):
             _refuse("to_json of a column that is no struct")
         return AsJson(field)
+
+    def _struct(self) -> Struct:
+        self._open()
+        members: list[tuple[str, Field | AsText]] = []
+        while True:
+            name, output = self._cast_or_field()
+            name = self._alias() or name
+            if not name:
+                _refuse("a function without AS")
+            members.append((name, output))
+            if not self._takes(","):
+                break
+        self._close()
+        if len({name.casefold() for name, _ in members}) < len(members):
+            _refuse("a name that is there twice")
+        return Struct(tuple(members))
 
     def _cast_or_field(self) -> tuple[str, Field | AsText]:
         return ("", self._cast()) if self._is_function("CAST") else self._field()

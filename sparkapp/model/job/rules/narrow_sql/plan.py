@@ -43,13 +43,23 @@ class AsText:
 
 
 @dataclass(frozen=True, slots=True)
+class Struct:
+    """``struct(…)``: never null.
+
+    :param members: by name, in order.
+    """
+
+    members: tuple[tuple[str, Field | AsText], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AsJson:
-    """``to_json(…)``: of a field, or of ``struct(…)`` with named members."""
+    """``to_json(…)``; null of null."""
 
-    of: Field | tuple[tuple[str, Field | AsText], ...]
+    of: Field | Struct
 
 
-Output: TypeAlias = Field | AsText | AsJson
+Output: TypeAlias = Field | AsText | Struct | AsJson
 
 
 class Operator(StrEnum):
@@ -132,8 +142,9 @@ def _fields_of(output: Output | str | float | bool) -> Iterator[Field]:
     elif isinstance(output, AsText):
         yield output.of
     elif isinstance(output, AsJson):
-        members = (("", output.of),) if isinstance(output.of, Field) else output.of
-        for _, member in members:
+        yield from _fields_of(output.of)
+    elif isinstance(output, Struct):
+        for _, member in output.members:
             yield from _fields_of(member)
 
 

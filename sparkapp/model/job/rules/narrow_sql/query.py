@@ -10,7 +10,17 @@ from sparkapp.model.encoding.json_columns import Kind as Type
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.narrow_sql.parser import becomes_text, name_of, parse_narrow
-from sparkapp.model.job.rules.narrow_sql.plan import STRING, AsJson, AsText, Field, NarrowQuery, Output, Plain, SqlType
+from sparkapp.model.job.rules.narrow_sql.plan import (
+    STRING,
+    AsJson,
+    AsText,
+    Field,
+    NarrowQuery,
+    Output,
+    Plain,
+    SqlType,
+    Struct,
+)
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.sections.source import Source
@@ -75,7 +85,11 @@ def _columns_of(source: Source) -> dict[str, SqlType]:
 
 def _as_bytes(name: str, output: Output) -> Output:
     """A key or a value as text or bytes, as without ``sink.format`` in micro-batches."""
-    if name not in ("key", "value") or not isinstance(output, Field) or output.type in (STRING, Plain.BINARY):
+    if name not in ("key", "value"):
+        return output
+    if isinstance(output, Struct):
+        return AsJson(output)
+    if not isinstance(output, Field) or output.type in (STRING, Plain.BINARY):
         return output
     if isinstance(output.type, JsonType) and output.type.kind in (Type.STRUCT, Type.ARRAY):
         return AsJson(output)
@@ -85,4 +99,6 @@ def _as_bytes(name: str, output: Output) -> Output:
 
 
 def _type_of(output: Output) -> SqlType:
+    if isinstance(output, Struct):
+        return JsonType(Type.STRUCT)
     return output.type if isinstance(output, Field) else STRING

@@ -23,6 +23,7 @@ from sparkapp.model.job.rules.narrow_sql.plan import (
     Negated,
     Operator,
     Plain,
+    Struct,
 )
 from sparkapp.model.job.rules.narrow_sql.query import narrow_query
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
@@ -47,7 +48,7 @@ def narrow(query: str, **fields: Any) -> NarrowQuery:
 
 def test_a_query_of_the_bench_is_narrow() -> None:
     found = narrow("SELECT to_json(struct(value.id, value.amount AS a)) AS value FROM source WHERE value.amount > 50.0")
-    assert found.outputs == (("value", AsJson((("id", ID), ("a", AMOUNT)))),)
+    assert found.outputs == (("value", AsJson(Struct((("id", ID), ("a", AMOUNT))))),)
     assert found.condition == Compared(Operator.GREATER, AMOUNT, 50.0)
     assert found.columns == {"value"}
 
@@ -57,6 +58,7 @@ def test_key_and_value_become_text_or_bytes() -> None:
         ("key", KEY),
         ("value", AsJson(Field("value", (), narrow("SELECT value FROM source").outputs[0][1].of.type))),
     )
+    assert narrow("SELECT struct(value.id) AS value FROM source").outputs == (("value", AsJson(Struct((("id", ID),)))),)
     assert narrow("SELECT offset AS value FROM source").outputs == (("value", AsText(Field("offset", (), BIGINT))),)
     assert narrow("SELECT value.s value, cast(key as string) AS key FROM `source` ;").outputs == (
         ("key", AsText(KEY)),
@@ -66,8 +68,9 @@ def test_key_and_value_become_text_or_bytes() -> None:
 
 def test_a_sink_with_a_format_gets_every_column() -> None:
     format_ = SinkFormat(value=SinkEncoding.JSON)
-    found = narrow("SELECT value.id, value.amount FROM source", sink=replace(SINK, format=format_))
-    assert found.outputs == (("id", ID), ("amount", AMOUNT))
+    query = "SELECT value.id, struct(value.amount, key) AS pair FROM source"
+    pair = Struct((("amount", AMOUNT), ("key", KEY)))
+    assert narrow(query, sink=replace(SINK, format=format_)).outputs == (("id", ID), ("pair", pair))
 
 
 def test_the_sink_may_take_topic_and_partition_from_columns() -> None:
@@ -117,6 +120,7 @@ def test_a_literal_has_the_type_of_its_column() -> None:
         ("to_json(struct(value.o.x, value.o.x)) AS value FROM source", "a name that is there twice"),
         ("key AS value, value.s AS VALUE FROM source", "a name that is there twice"),
         ("to_json(struct(key)) FROM source", "a function without AS"),
+        ("value, struct(key) AS timestamp FROM source", "timestamp as STRUCT"),
         ("to_json(value.s) AS value FROM source", "to_json of a column that is no struct"),
         ("key FROM source", "without a column value"),
         ("value, value.s AS headers FROM source", "headers as STRING"),
