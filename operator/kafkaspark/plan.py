@@ -10,13 +10,14 @@ from typing import Any
 
 from kafkaspark.local.project import judged
 from kafkaspark.manifests import add_options, identity_of, resources
-from kafkasparkjob_operator.workload import DesiredJob
+from kafkasparkjob_operator.workload import DesiredJob, UpgradeMode
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.sections.sink import TopicFrom
 from sparkapp.model.job.spec import Job
+from sparkapp.model.job.startup import StartupMode
 
 _EXAMPLES = """\
 examples:
@@ -84,10 +85,35 @@ def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
         "executors": (
             f"{workload.executor_instances} of {workload.executor_cores} tasks, {executor.container_mebibytes} MiB each"
         ),
+        "nextRevision": _next_revision(desired),
         "driver": f"{workload.driver.container_mebibytes} MiB",
         "serviceAccounts": f"{names.service_account(job.name)}, {names.executor_service_account(job.name)}",
     }
     return {name: value for name, value in plan.items() if value != ""}
+
+
+_BEGINS = {
+    StartupMode.EARLIEST: "at the beginning of its topics: what they still hold is read and written again",
+    StartupMode.LATEST: "at the end of its topics: records between the last checkpoint and the start are skipped",
+    StartupMode.GROUP_OFFSETS: "at the offsets of its group: nothing is repeated or skipped where the group has those"
+    " of the last checkpoint",
+    StartupMode.TIMESTAMP: "at the timestamp of source.startup: later records are read and written again, and"
+    " earlier records that were not read yet are skipped",
+    StartupMode.SPECIFIC_OFFSETS: "at source.startup.specificOffsets: records behind them are read and written again,"
+    " and records before them that were not read yet are skipped",
+}
+"""Where a stateless start begins, and what becomes of the records."""
+
+
+def _next_revision(desired: DesiredJob) -> str:
+    """What a change of the job does with its checkpoint; empty where it resumes there."""
+    if desired.upgrade.mode is not UpgradeMode.STATELESS:
+        return ""
+    spec = desired.spec
+    begins = _BEGINS[spec.source.startup.mode]
+    if spec.start_snapshot:
+        begins = f"at snapshot {spec.start_snapshot}: records behind it are read and written again"
+    return f"begins without the checkpoint (upgrade.mode Stateless), {begins}"
 
 
 def _as_text(plan: Mapping[str, object]) -> str:

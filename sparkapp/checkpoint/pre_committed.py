@@ -90,6 +90,7 @@ def document_after(
         sink_cluster_id=last.sink_cluster_id,
         topic_ids=checkpoint.topic_ids,
         redeploy_nonce=last.redeploy_nonce,
+        stateless=last.stateless,
         counters=last.counters.plus(
             records_in=sum(split.size for split in checkpoint.splits),
             records_out=checkpoint.records_out,

@@ -108,6 +108,11 @@ class DriverEvent(ExplainedReason):
         "StartedFromSnapshot",
         "The first start of the job begins at the snapshot of `spec.startFrom`.",
     )
+    STARTED_STATELESS = (
+        "StartedStateless",
+        "A new revision has begun without the checkpoint, as `spec.upgrade.mode: Stateless` asks for. The message has"
+        " the checkpoint, and how many records are read again or skipped.",
+    )
     STATE_EDITED = (
         "StateEdited",
         "Somebody has edited the state, or put an earlier state back. The message has each offset before and after.",

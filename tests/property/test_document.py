@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart
+from sparkapp.model.checkpoint.document import CheckpointDocument, Counters, LocalPart, StatelessStart
 from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_by_subtask
 from sparkapp.model.errors import CheckpointCorrupt, CheckpointForeign
@@ -61,7 +61,11 @@ def documents(draw):
         forgot_at=draw(st.integers(0, checkpoint_id)),
     )
     stopping = draw(words)
+    stateless = StatelessStart(
+        asked_by=draw(st.integers(1, attempt)), checkpoint_id=draw(st.integers(0, checkpoint_id))
+    )
     return CheckpointDocument(
+        stateless=draw(st.sampled_from([None, stateless])),
         stopping=stopping,
         stops={split.partition: draw(small) for split in splits} if stopping else {},
         finished=draw(st.booleans()) if stopping else False,

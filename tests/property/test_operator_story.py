@@ -88,7 +88,8 @@ class JobStory(RuleBasedStateMachine):
         self.operator_fixture.kubernetes.edit_job(KEY, image=image)
 
     @rule(
-        mode=st.sampled_from(["Drain", "LastCheckpoint"]), fallback=st.sampled_from(["LastCheckpoint", "Abort"]),
+        mode=st.sampled_from(["Drain", "LastCheckpoint", "Stateless"]),
+        fallback=st.sampled_from(["LastCheckpoint", "Abort"]),
         rollback=st.sampled_from(["Auto", "Never"]), snapshot=st.booleans(),
     )  # fmt: skip
     def choose_how_to_upgrade(self, mode: str, fallback: str, rollback: str, snapshot: bool) -> None:

@@ -167,7 +167,7 @@ class PlanRunner:
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
             resource_spec=action.resource_spec, settles=action.settles, revision=revision, modules=modules,
-            snapshots=snapshots,
+            snapshots=snapshots, stateless=action.stateless,
         )  # fmt: skip
         try:
             record = await self.guard().create(claim)

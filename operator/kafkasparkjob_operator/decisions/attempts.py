@@ -121,13 +121,16 @@ def spec_of(
         return None
 
 
-def snapshot_of_start(live: Live, desired: DesiredJob) -> str:
+def snapshot_of_start(live: Live, desired: DesiredJob, *, stateless: int) -> str:
     """The snapshot that the next attempt begins at; empty for none.
 
     Called where an attempt is started: no attempt starts from a state that is refused. The driver decides by the same
     rule.
+
+    :param stateless: of :func:`~kafkasparkjob_operator.decisions.revisions.stateless.stateless_of`.
     """
-    return due_snapshot(desired.spec.start_snapshot, desired.spec.restore, live.state.document)
+    document = live.state.document
+    return due_snapshot(desired.spec.start_snapshot, desired.spec.restore, document, stateless=stateless)
 
 
 def unneeded_revisions(observation: Observation, live: Live, *, revision: str, code: str) -> tuple[Kept, ...]:

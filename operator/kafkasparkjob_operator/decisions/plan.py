@@ -41,6 +41,7 @@ class StartAttempt:
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules; empty without any, or where they are to be read.
     :param snapshot: that the attempt begins at; empty for none.
+    :param stateless: the first attempt that was to begin without the checkpoint; 0 for none.
     :param withdrawn: claims of attempts without a driver. They are withdrawn between the claim of this attempt and its
         driver. So a number above theirs is taken, whatever answer is lost.
     """
@@ -55,6 +56,7 @@ class StartAttempt:
     referenced: References = field(default_factory=References)
     code: str = ""
     snapshot: str = ""
+    stateless: int = 0
     withdrawn: tuple[WithdrawClaim, ...] = ()
 
 

@@ -29,6 +29,7 @@ from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, Activate, StartAttempt, WithdrawClaim, deletions
 from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait
+from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.starting import submit
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
@@ -303,11 +304,13 @@ def _start(draft: StatusDraft, observation: Observation, live: Live, desired: De
     job = observation.job
     number = next_attempt(observation, live)
     claims = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in unused_claims(observation, live))
+    code = digest_of_start(draft, observation, live, job.spec, None)
+    stateless = stateless_of(draft, observation, live, desired, spec=job.spec, number=number, code=code)
     start = StartAttempt(
         attempt=number, generation=job.generation, desired=desired, resource_spec=job.spec, awaits_activation=True,
         takes_over=desired.upgrade.is_blue_green,
-        referenced=live.references(job.identity), code=digest_of_start(draft, observation, live, job.spec, None),
-        snapshot=snapshot_of_start(live, desired), withdrawn=claims,
+        referenced=live.references(job.identity), code=code, stateless=stateless,
+        snapshot=snapshot_of_start(live, desired, stateless=stateless), withdrawn=claims,
     )  # fmt: skip
     return Step(actions=(start,), look_again_after=PREPARE_SECONDS, preparing=True, deadline=ends)
 

@@ -37,6 +37,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
+from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, stable_choice
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -251,7 +252,10 @@ def submit(
         draft.condition(ConditionType.STATE_VALID, ConditionStatus.TRUE, reason="Created")
     claims = unused_claims(observation, live)
     withdrawn = tuple(WithdrawClaim(name=claim.name, uid=claim.uid) for claim in claims)
+    stateless = 0 if activated is None else activated.stateless
     if standby is None:
+        if not settles:
+            stateless = stateless_of(draft, observation, live, desired, spec=chosen.spec, number=number, code=code)
         actions.append(
             StartAttempt(
                 attempt=number,
@@ -261,7 +265,8 @@ def submit(
                 settles=settles,
                 referenced=live.references(job.identity),
                 code=code,
-                snapshot="" if settles else snapshot_of_start(live, desired),
+                snapshot="" if settles else snapshot_of_start(live, desired, stateless=stateless),
+                stateless=stateless,
                 withdrawn=withdrawn,
             )
         )
@@ -287,7 +292,8 @@ def submit(
         for kept in unneeded_revisions(observation, live, revision=revision, code=code)
     )
     prepared = None if standby is None else spec_of(live, number, job.identity, settings)
-    _announce(draft, number, reason, prepared or desired, standby)
+    begins = "" if stateless != number else ", without the checkpoint (spec.upgrade.mode Stateless)"
+    _announce(draft, number, reason, prepared or desired, standby, begins=begins)
     pod = names.driver_pod(job.identity.name, number)
     draft.replace(
         "attempt",
@@ -311,7 +317,7 @@ def submit(
 
 
 def _announce(
-    draft: StatusDraft, number: int, reason: StartReason, desired: DesiredJob, standby: PodView | None
+    draft: StatusDraft, number: int, reason: StartReason, desired: DesiredJob, standby: PodView | None, *, begins: str
 ) -> None:
     if reason is StartReason.RESUMED:
         draft.event(f"resumed/{number}", JobReason.RESUMED, f"the job resumes with attempt {number}")
@@ -319,5 +325,5 @@ def _announce(
         f"start/{number}",
         JobReason.SUBMITTED if standby is None else JobReason.TURN_GIVEN,
         f"attempt {number} starts ({reason}): parallelism {desired.spec.parallelism},"
-        f" {desired.workload.executor_instances} executor(s), image {desired.workload.image}",
+        f" {desired.workload.executor_instances} executor(s), image {desired.workload.image}{begins}",
     )

@@ -32,6 +32,7 @@ from kafkasparkjob_operator.resources.config_maps import (
     RESOURCE_SPEC_KEY,
     REVISION_NAME_KEY,
     SETTLES_KEY,
+    STATELESS_KEY,
 )
 from kafkasparkjob_operator.resources.references import References, recorded_references
 from kafkasparkjob_operator.resources.revisions import Revision, read_revision
@@ -89,6 +90,7 @@ class AttemptRecord:
     :param references: the names that the attempt's executors refer to.
     :param code: digest of the modules at the start; empty where it was unknown, or an older release started it.
     :param revision: the ConfigMap of its revision; empty where it only settles, or an older release started it.
+    :param stateless: the first attempt that was to begin without the checkpoint; 0 for none.
     """
 
     attempt: int
@@ -103,6 +105,7 @@ class AttemptRecord:
     references: References = field(default_factory=References)
     code: str = ""
     revision: str = ""
+    stateless: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,14 +323,15 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         generation, spec = whole_of(recorded["generation"]), dict(recorded["spec"])
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
-        revision = str(recorded.get(REVISION_NAME_KEY, ""))
+        revision, stateless = str(recorded.get(REVISION_NAME_KEY, "")), whole_of(recorded.get(STATELESS_KEY, 0))
     except (ValueError, TypeError, KeyError, RecursionError):
         generation, spec, settles, image, references, code, revision = 0, {}, False, "", References(), "", ""
+        stateless = 0
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
         uid=str(body["metadata"].get("uid", "")), name=str(body["metadata"].get("name", "")), settles=settles,
-        default_image=image, references=references, code=code, revision=revision,
+        default_image=image, references=references, code=code, revision=revision, stateless=stateless,
     )  # fmt: skip
 
 

@@ -42,6 +42,9 @@ CODE_KEY = "codeDigest"
 REVISION_NAME_KEY = "revision"
 """Likewise: the ConfigMap of the attempt's revision; absent where the attempt only settles."""
 
+STATELESS_KEY = "stateless"
+"""Likewise: :attr:`sparkapp.model.job.spec.Job.stateless` of the attempt; absent for 0."""
+
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
     """Empty, and bound to the UID of the resource. Created once; a later loss is never repaired by guess."""
@@ -108,6 +111,7 @@ def attempt_config_map(
     revision: str = "",
     modules: Modules | None = None,
     snapshots: Mapping[str, str] | None = None,
+    stateless: int = 0,
 ) -> dict[str, Any]:
     """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
@@ -115,10 +119,11 @@ def attempt_config_map(
     :param revision: its ConfigMap; empty for none.
     :param modules: the copy of the user's modules; None where the attempt has none.
     :param snapshots: checkpoints of the snapshots that the attempt begins at, by name.
+    :param stateless: the first attempt that was to begin without the checkpoint; 0 for none.
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
-        settles_only=settles, snapshots=snapshots or {},
+        settles_only=settles, stateless=stateless, snapshots=snapshots or {},
     )  # fmt: skip
     mounted = desired.with_modules("" if modules is None else modules.name)
     template = executor_pod_template(job, mounted, attempt=attempt)
@@ -127,6 +132,7 @@ def attempt_config_map(
         "spec": resource_spec,
         REFERENCES_KEY: attempt_references(job, mounted, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
+        **({STATELESS_KEY: stateless} if stateless else {}),
         **({REVISION_NAME_KEY: revision} if revision else {}),
         **({} if modules is None else {CODE_KEY: modules.digest}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),

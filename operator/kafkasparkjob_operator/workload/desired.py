@@ -171,6 +171,7 @@ def desired_from_resource(
     own = read_part(OperatorSpec, Fields(spec, "spec"))
     _check_snapshots(own, job)
     _check_strategy(own.upgrade, job)
+    _check_stateless(own, job)
     executor = own.executor
     return DesiredJob(
         spec=job,
@@ -229,6 +230,20 @@ def _check_strategy(upgrade: UpgradePolicy, job: JobSpec) -> None:
     if upgrade.mode is not UpgradeMode.DRAIN:
         msg = "spec.upgrade.strategy BlueGreen needs mode Drain: the new revision takes over at the drain's checkpoint"
         raise ConfigurationError(msg, remedy="set spec.upgrade.mode: Drain, or strategy: Recreate")
+
+
+def _check_stateless(own: OperatorSpec, job: JobSpec) -> None:
+    """:raises ConfigurationError: the group has the offsets of the job, and no start of the job sets them back."""
+    if own.upgrade.mode is UpgradeMode.STATELESS and job.source.group_membership.subscribes:
+        msg = (
+            "spec.upgrade.mode Stateless cannot work with source.groupMembership.mode Subscribe: the consumer group"
+            " decides where its members begin"
+        )
+        remedy = (
+            "set spec.upgrade.mode: Drain; to begin elsewhere, suspend the job and use kafka-consumer-groups.sh"
+            " --reset-offsets"
+        )
+        raise ConfigurationError(msg, remedy=remedy)
 
 
 def _checked(policy: RestartPolicy) -> RestartPolicy:

@@ -67,6 +67,13 @@ OPERATOR_RULES = (
         by_server=True,
     ),
     ObjectRule(
+        "self.upgrade.mode != 'Stateless' || self.source.groupMembership.mode != 'Subscribe'",
+        "upgrade.mode Stateless cannot work with source.groupMembership.mode Subscribe, whose group decides where its"
+        " members begin: set upgrade.mode: Drain, and use kafka-consumer-groups.sh --reset-offsets while the job is"
+        " suspended",
+        by_server=True,
+    ),
+    ObjectRule(
         "!self.snapshot || self.policy != 'Orphan'",
         "deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing",
         ("deletion",),

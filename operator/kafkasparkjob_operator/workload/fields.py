@@ -107,6 +107,8 @@ class UpgradeMode(StrEnum):
     """It completes its checkpoint and leaves no transaction open."""
     LAST_CHECKPOINT = "LastCheckpoint"
     """At once. The next attempt settles its transactions, and resumes at the last checkpoint."""
+    STATELESS = "Stateless"
+    """As Drain. A new revision begins as a new job does, without the checkpoint."""
 
 
 class DrainFallback(StrEnum):
@@ -150,8 +152,11 @@ class UpgradePolicy:
         default=PrepareFallback.ABORT,
     )
     mode: UpgradeMode = at(
-        "Stop of the running attempt. Drain completes its checkpoint first. LastCheckpoint stops it within seconds, and"
-        " the next attempt settles its transactions.",
+        "Stop of the running attempt, and begin of the next. Drain completes its checkpoint first. LastCheckpoint stops"
+        " it within seconds, and the next attempt settles its transactions. Stateless drains, and a new revision begins"
+        " as a new job does: at startFrom or source.startup, without the checkpoint and without state of operators. A"
+        " restart, a rescale and a rollback resume at the checkpoint in each mode. Stateless cannot work with"
+        " source.groupMembership.mode Subscribe.",
         default=UpgradeMode.DRAIN,
     )
     drain_timeout_seconds: int | None = at(

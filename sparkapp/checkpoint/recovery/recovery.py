@@ -3,7 +3,8 @@
 1. Read and validate the document, which must be of these Kafka clusters. 2. Claim it for this attempt by
 compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
 open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
-checkpoint that ``spec.restore`` names. Where subtasks committed by themselves the group's offsets decide (ADR 56).
+checkpoint that ``spec.restore`` names, or nowhere yet (ADR 97). Where subtasks committed by themselves the group's
+offsets decide (ADR 56).
 The next attempt may repeat each step if this attempt dies in between.
 """
 
@@ -24,6 +25,7 @@ from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_starts import resumed
 from sparkapp.checkpoint.recovery.restore import Restored, begin_at, go_back, snapshot_of
 from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
+from sparkapp.checkpoint.recovery.stateless import Left, leave_behind, noted
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.model.checkpoint.codec import decode, encode
@@ -33,7 +35,7 @@ from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
 from sparkapp.model.errors.listed import listed
-from sparkapp.model.job.sections.retention import due_snapshot, is_first_start, restore_due
+from sparkapp.model.job.sections.retention import due_snapshot, is_first_start, restore_due, stateless_due
 from sparkapp.model.job.sections.sink import OnTransactionLost
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import Settled
@@ -53,6 +55,7 @@ class Recovery:
     :param committed: transactions that recovery found committed or committed itself.
     :param aborted: lingering transactions that were aborted.
     :param restored: the earlier checkpoint that this attempt restored, if any.
+    :param left: what a stateless start has left behind, if this attempt is one.
     :param edited: evidence that somebody changed the document, as text for an event; empty without evidence. An edit
         is respected: a person who edits offsets, or restores an older document, intends it.
     """
@@ -64,6 +67,7 @@ class Recovery:
     committed: int
     aborted: int
     restored: Restored | None = None
+    left: Left | None = None
     edited: str = ""
 
 
@@ -109,7 +113,7 @@ def recover(
         claim = CheckpointDocument(
             job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
             parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
-            cluster_id=clusters.source, sink_cluster_id=clusters.other_sink,
+            cluster_id=clusters.source, sink_cluster_id=clusters.other_sink, stateless=noted(job, None),
         )  # fmt: skip
     else:
         previous = decode(found.text, job_uid=job.uid)
@@ -157,22 +161,43 @@ def recover(
         version = store.write(encode(document), expected=version)
     aborted = control.abort_lingering(document)
     document = replace(document, previous_prefixes=(), counters=document.counters.plus(aborted=aborted))
-    served = not restore_due(document, job.spec.restore)
-    recorded = document
+    asked = restore_due(document, job.spec.restore) or stateless_due(document, job.stateless)
+    recorded, left = document, None
     if document.local is not None and not job.settles_only:
-        forced = not served and job.spec.restore.names_target
-        document = resumed(document, document.local, marks.final(claim), job, forced=forced)
+        document = resumed(document, document.local, marks.final(claim), job, forced=_gives_up(document, job))
+    if stateless_due(document, job.stateless):
+        document, left = _stateless(document, job, latest)
+        lost = () if left is not None else lost
     document, restored = _served(
         document, job, retained=retained, engine=engine, latest=latest, recorded=recorded, snapshot=snapshot
     )
-    if aborted or not served or restored is not None:
+    if aborted or asked or restored is not None:
         version = store.write(encode(document), expected=version)
     for split in lost:
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
     return Recovery(
         document=document, version=version, first_start=is_first_start(document),
-        lost=lost, committed=committed, aborted=aborted, restored=restored, edited=edited,
+        lost=lost, committed=committed, aborted=aborted, restored=restored, left=left, edited=edited,
     )  # fmt: skip
+
+
+def _goes_back(document: CheckpointDocument, job: Job) -> bool:
+    return restore_due(document, job.spec.restore) and job.spec.restore.names_target
+
+
+def _gives_up(document: CheckpointDocument, job: Job) -> bool:
+    """Whether the job is not to resume, so that it does not matter where the group says that its commits ended."""
+    return _goes_back(document, job) or stateless_due(document, job.stateless)
+
+
+def _stateless(document: CheckpointDocument, job: Job, latest: Mark | None) -> tuple[CheckpointDocument, Left | None]:
+    """The document of a stateless start. One write holds that and the request: a crash neither loses nor repeats it.
+
+    Nothing is left behind by a first start, nor where ``spec.restore`` names the checkpoint to begin at.
+    """
+    if _goes_back(document, job) or is_first_start(document):
+        return replace(document, stateless=noted(job, document)), None
+    return leave_behind(document, job, after=_number(latest))
 
 
 def _served(
@@ -193,14 +218,18 @@ def _served(
     is_first = is_first_start(document)
     if restore_due(document, restore):
         if restore.checkpoint or (restore.snapshot and not is_first):
-            after = 0 if latest is None else latest.checkpoint_id
             return go_back(
-                document, restore, store=retained, engine=engine, after=after, recorded=recorded, snapshot=snapshot
-            )
+                document, restore, store=retained, engine=engine, after=_number(latest), recorded=recorded,
+                snapshot=snapshot,
+            )  # fmt: skip
         document = replace(document, redeploy_nonce=restore.nonce)
     if is_first and snapshot is not None:
         return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine)
     return document, None
+
+
+def _number(latest: Mark | None) -> int:
+    return 0 if latest is None else latest.checkpoint_id
 
 
 def _due_snapshot(job: Job, previous: CheckpointDocument | None, cluster_id: str) -> RetainedCheckpoint | None:
@@ -208,7 +237,7 @@ def _due_snapshot(job: Job, previous: CheckpointDocument | None, cluster_id: str
 
     :raises CheckpointUnusable: it cannot be read. :raises ClusterChanged: it is of another cluster.
     """
-    name = due_snapshot(job.spec.start_snapshot, job.spec.restore, previous)
+    name = due_snapshot(job.spec.start_snapshot, job.spec.restore, previous, stateless=job.stateless)
     if not name or job.settles_only:
         return None
     snapshot = snapshot_of(job, name)

@@ -74,6 +74,19 @@ class LocalPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatelessStart:
+    """The part `stateless` of a document: the last start that left a checkpoint behind (ADR 97).
+
+    :param asked_by: number of the first attempt that was to begin so. Each request has another number, and is served
+        once.
+    :param checkpoint_id: number of the document that has no offsets for it; 0 where no such document was needed.
+    """
+
+    asked_by: int = stored(low=1, high=MAX_INT)
+    checkpoint_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDocument:
     """A completed checkpoint; with ``checkpoint_id`` 0 the claim of a first start.
 
@@ -108,6 +121,7 @@ class CheckpointDocument:
     :param redeploy_nonce: the last ``spec.restore.nonce`` that was served: each higher nonce restores once.
     :param local: set where subtasks committed by themselves (ADR 56): ``evidence_group`` decides then, and the offsets
         are lower bounds. None where the document decides.
+    :param stateless: the last stateless start; None where there was none.
     """
 
     job_uid: str
@@ -139,6 +153,7 @@ class CheckpointDocument:
     redeploy_nonce: int = 0
     counters: Counters = stored(default_factory=Counters, is_needed=True)
     local: LocalPart | None = None
+    stateless: StatelessStart | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -166,6 +181,9 @@ class CheckpointDocument:
             raise CheckpointCorrupt(msg)
         if self.local is not None:
             _check_local(self, self.local)
+        if self.stateless is not None and self.stateless.checkpoint_id > self.checkpoint_id:
+            msg = f"stateless.checkpointId {self.stateless.checkpoint_id} is after checkpoint {self.checkpoint_id}"
+            raise CheckpointCorrupt(msg)
 
 
 def _check_ranges(committables: Sequence[KafkaCommittable]) -> None:

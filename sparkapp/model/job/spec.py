@@ -114,7 +114,10 @@ class JobSpec:
             " executors mount it."
         ),
         "metrics": Described("Metrics of the job."),
-        "startFrom": Described("Start of a new job. A job with a checkpoint ignores it."),
+        "startFrom": Described(
+            "Start of a new job, and of a new revision with upgrade.mode Stateless. Any other start of a job with a"
+            " checkpoint ignores it."
+        ),
     }
 
     start_snapshot: str = at(
@@ -252,6 +255,8 @@ class Job:
 
     :param settles_only: the job is being deleted: the attempt settles its transactions and ends.
     :param snapshots: checkpoints of the snapshots that the attempt may begin at, by their names, as retained texts.
+    :param stateless: number of the first attempt that was to begin without the checkpoint (``spec.upgrade.mode``); 0
+        for none. Attempts that follow have the same number until another change asks again.
     :param record_limits: ``max.message.bytes`` of topics that it writes; the driver sets them for its tasks.
     """
 
@@ -262,5 +267,6 @@ class Job:
     attempt: int
     spec: JobSpec
     settles_only: bool = False
+    stateless: int = 0
     snapshots: Mapping[str, str] = field(default_factory=dict)
     record_limits: Mapping[str, int] = field(default_factory=dict)

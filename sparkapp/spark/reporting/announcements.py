@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
 from sparkapp.model.checkpoint.document import Counters
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Job
+from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.frames.record_policy import catches
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +52,12 @@ class Announcements:
             is_start = recovery.restored.first_start
             reason = DriverEvent.STARTED_FROM_SNAPSHOT if is_start else DriverEvent.RESTORED_FROM_CHECKPOINT
             self._events.event(reason, recovery.restored.describe())
-        elif recovery.first_start and self._job.spec.restore.names_target and self._job.spec.restore.nonce:
+        elif (
+            not recovery.document.checkpoint_id
+            and recovery.first_start
+            and self._job.spec.restore.names_target
+            and self._job.spec.restore.nonce
+        ):
             message = (
                 "spec.restore has no effect on the job's first start: there is no checkpoint yet."
                 " A later increase of spec.restore.nonce restores the checkpoint"
@@ -65,6 +72,13 @@ class Announcements:
                 DriverEvent.TRANSACTIONS_LOST, "the brokers aborted pre-committed transactions: "
                 f"their source ranges are read and written again: {ranges}", warning=True,
             )  # fmt: skip
+
+    def left_behind(self, recovery: Recovery, starts: Mapping[TopicPartition, int]) -> None:
+        """An event about a stateless start, when the source has found where its partitions begin."""
+        if recovery.left is not None:
+            message = recovery.left.describe(starts)
+            LOG.info("%s", message)
+            self._events.event(DriverEvent.STARTED_STATELESS, message)
 
     def bad_records(self, counters: Counters) -> None:
         """An event at the attempt's first record that fails; later records are counted in the status only.

@@ -139,6 +139,7 @@ class Wiring:
         folder = query_folder(job, environment.folder, recovery.document, stateful_allowed=environment.stateful_allowed)
         group_offsets = self._group(clusters.source, config, security.source)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
+        announcements.left_behind(recovery, started.enumerator.offsets)
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)

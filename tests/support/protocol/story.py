@@ -85,6 +85,7 @@ class Story:
     :param per_checkpoint: most records of one checkpoint.
     :param store: the job's document; its checkpoints are kept in ``retained``.
     :param restore: what the job's resource asks for, from the next attempt on.
+    :param stateless: likewise, the attempt that was first to begin without the checkpoint.
     :param start_snapshot: likewise. :param snapshots: checkpoints that the operator adds to the description.
     :param data_loss: the source's policy, from the next attempt on.
     :param cluster_id: that the job's resource names, from the next attempt on; ``sink_cluster_id`` that of its sink.
@@ -120,6 +121,7 @@ class Story:
     store: CheckpointStore = field(default_factory=SharedStore)
     retained: RetainedStore = field(default_factory=MemoryRetainedStore)
     restore: Restore = field(default_factory=Restore)
+    stateless: int = 0
     start_snapshot: str = ""
     snapshots: dict[str, str] = field(default_factory=dict)
     cluster_id: str = ""
@@ -365,6 +367,11 @@ class Story:
         self.store, self.retained = SharedStore(), MemoryRetainedStore()
         self.uid, self.startup, self._attempt = f"{self.uid}-again", startup, 0
 
+    def begin_stateless(self) -> None:
+        """The next attempt has a new revision, which begins without the checkpoint."""
+        self.stateless = self._attempt + 1
+        self._record("the next attempt begins without the checkpoint", None)
+
     def expect_again(self, splits: Iterable[KafkaPartitionSplit]) -> None:
         """Readers will see what was read of these ranges once more than otherwise."""
         for split in splits:
@@ -587,7 +594,7 @@ class Story:
         )  # fmt: skip
         return Job(
             namespace="ns", name="story", uid=self.uid, generation=1, attempt=self._attempt, spec=spec,
-            snapshots=self.snapshots,
+            snapshots=self.snapshots, stateless=self.stateless,
         )  # fmt: skip
 
 

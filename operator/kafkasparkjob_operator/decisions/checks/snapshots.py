@@ -14,6 +14,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key, retained
 from sparkapp.model.checkpoint.retained_codec import decode_retained, decode_snapshot
 from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.job.sections.retention import is_first_start
 from sparkapp.model.partition import named
 from sparkapp.model.report import Report
 
@@ -118,7 +119,7 @@ def choose(
         document = state.document
         if document is not None and document.engine_has_state:
             chosen = _with_state(document, found)
-        elif document is not None and document.checkpoint_id:
+        elif document is not None and document.checkpoint_id and not is_first_start(document):
             chosen = _proven(document, found, candidate=candidate, waited=waited)
         else:
             chosen = _state_refusal(state, name)

@@ -7,9 +7,10 @@ stable revision once, while the new revision is not stable. Failures of Kafka an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import REVISION
@@ -168,7 +169,7 @@ def aborted_drain(draft: StatusDraft, desired: DesiredJob | None) -> Cause | Non
     asked = attempt.get("stopReason") in {StopReason.SPEC_CHANGE, StopReason.RESCALE}
     if desired is None or not asked or attempt.get("outcome") in ORDERLY or attempt.get(REVISION) is None:
         return None
-    if desired.upgrade.drain_fallback is not DrainFallback.ABORT or desired.upgrade.mode is not UpgradeMode.DRAIN:
+    if desired.upgrade.drain_fallback is not DrainFallback.ABORT or desired.upgrade.mode is UpgradeMode.LAST_CHECKPOINT:
         return None
     message = (
         f"attempt {attempt.get('id')} has not drained in time ({attempt.get('outcome')}); raise"
@@ -246,10 +247,18 @@ def _hindrance(draft: StatusDraft, live: Live, desired: DesiredJob) -> str:
         return "spec.restore has been changed together with the revision"
     if document is None or document.attempt < int(draft.section("attempt").get("id", 0)):
         return ""  # the new revision has written nothing
-    if document.engine_has_state and document.checkpoint_id > int(stable.get("checkpoint", 0)):
+    return _hindrance_of(document, stable, same_image=live.stable.image == desired.workload.image)
+
+
+def _hindrance_of(document: CheckpointDocument, stable: Mapping[str, Any], *, same_image: bool) -> str:
+    """Why the stable revision cannot resume from a document of the new revision; empty where it can."""
+    checkpoint = int(stable.get("checkpoint", 0))
+    if document.stateless is not None and document.stateless.checkpoint_id > checkpoint:
+        return f"the new revision has begun without its checkpoint; spec.restore goes back to checkpoint {checkpoint}"
+    if document.engine_has_state and document.checkpoint_id > checkpoint:
         return "the state of its query has a checkpoint of the new revision"
     unknown = {*_fields(document)} - {*stable.get("documentFields", ())}
-    if unknown and live.stable.image != desired.workload.image:
+    if unknown and not same_image:
         return f"its image may not read the checkpoint document, which has new fields: {', '.join(sorted(unknown))}"
     return ""
 

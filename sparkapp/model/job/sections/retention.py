@@ -65,11 +65,22 @@ class Restore:
 
 
 def is_first_start(document: CheckpointDocument | None) -> bool:
-    """True where no attempt has fixed starting offsets yet.
+    """True where no attempt has fixed starting offsets yet, or none since a stateless start.
 
     :param document: None where the state is empty.
     """
-    return document is None or (document.checkpoint_id == 0 and not document.splits)
+    if document is None:
+        return True
+    begun = 0 if document.stateless is None else document.stateless.checkpoint_id
+    return document.checkpoint_id in {0, begun} and not document.splits
+
+
+def stateless_due(document: CheckpointDocument, asked_by: int) -> bool:
+    """Whether a start leaves the checkpoint behind: it is asked to, and the document has not served that request.
+
+    :param asked_by: :attr:`sparkapp.model.job.spec.Job.stateless` of the attempt.
+    """
+    return asked_by > (0 if document.stateless is None else document.stateless.asked_by)
 
 
 def restore_due(document: CheckpointDocument, restore: Restore) -> bool:
@@ -77,14 +88,17 @@ def restore_due(document: CheckpointDocument, restore: Restore) -> bool:
     return restore.nonce > document.redeploy_nonce
 
 
-def due_snapshot(start: str, restore: Restore, document: CheckpointDocument | None) -> str:
+def due_snapshot(start: str, restore: Restore, document: CheckpointDocument | None, *, stateless: int = 0) -> str:
     """The snapshot that an attempt begins at; empty for none.
 
     Called by the operator, which puts its checkpoint into the attempt's ConfigMap, and by the driver's recovery.
 
     :param start: ``spec.startFrom.snapshot``; empty for none.
     :param document: None where the state is empty.
+    :param stateless: as of :func:`stateless_due`.
     """
-    if is_first_start(document):
+    if document is None or is_first_start(document):
         return start
-    return restore.snapshot if document is not None and restore_due(document, restore) else ""
+    if restore_due(document, restore) and (restore.names_target or not stateless_due(document, stateless)):
+        return restore.snapshot
+    return start if stateless_due(document, stateless) else ""

@@ -70,3 +70,22 @@ def test_a_file_without_a_job_is_no_success(tmp_path: Path, capsys: pytest.Captu
     file.write_text("kind: Pod")
     assert main(["plan", str(file)]) == 2
     assert "no KafkaSparkJob in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "at the offsets of its group: nothing is repeated or skipped"),
+        ({"source": {"topics": ["in"], "startup": {"mode": "Earliest"}}}, "what they still hold is read and written"),
+        ({"source": {"topics": ["in"], "startup": {"mode": "Latest"}}}, "between the last checkpoint and the start"),
+        ({"startFrom": {"snapshot": "kept"}}, "at snapshot kept"),
+    ],
+)
+def test_a_plan_says_what_a_stateless_upgrade_does_with_the_records(
+    fields: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, (plan,), _ = plans(capsys, tmp_path, job_body(upgrade={"mode": "Stateless"}, **fields))
+    assert plan["nextRevision"].startswith("begins without the checkpoint (upgrade.mode Stateless), ")
+    assert said in plan["nextRevision"]
+    _, (plan,), _ = plans(capsys, tmp_path, job_body(**fields))
+    assert "nextRevision" not in plan

@@ -20,7 +20,7 @@ from kafkasparkjob_operator.observation.observation import job_resource
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotReason
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.document import CheckpointDocument, StatelessStart
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.partition import TopicPartition
@@ -34,6 +34,7 @@ OPEN = replace(WRITTEN, committables=tuple(replace(each, attempt=3) for each in 
 FINAL = replace(OPEN, committables=())
 EARLIER = replace(FINAL, checkpoint_id=5)
 STATEFUL = replace(FINAL, engine_has_state=True)
+BEGUN = StatelessStart(asked_by=3, checkpoint_id=7)
 MEMBER = {"topics": ["a"], "groupMembership": {"mode": "Subscribe"}}
 
 
@@ -165,6 +166,7 @@ def test_what_no_snapshot_can_hold_is_refused_at_once(objects: JobObjects, reaso
         (JobObjects(job=None), SnapshotReason.JOB_NOT_FOUND),
         (found(None), SnapshotReason.NO_CHECKPOINT),
         (found(replace(FINAL, checkpoint_id=0)), SnapshotReason.NO_CHECKPOINT),
+        (found(replace(FINAL, splits=(), stateless=BEGUN)), SnapshotReason.NO_CHECKPOINT),
         (found(OPEN), SnapshotReason.CHECKPOINT_OPEN),
         (found(STATEFUL), SnapshotReason.STATE_NOT_RETAINED),
         (found(STATEFUL, EARLIER), SnapshotReason.STATE_NOT_RETAINED),

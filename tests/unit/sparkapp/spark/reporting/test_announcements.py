@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
+from sparkapp.checkpoint.recovery.stateless import Left
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
+from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.reporting.announcements import Announcements
@@ -58,3 +61,27 @@ def test_a_subtask_is_announced_once() -> None:
         ("SubtasksWait", "subtasks [1] wait for executors: all subtasks run at the same time"),
         ("SubtaskSilent", "subtask 0 is silent"),
     ]
+
+
+def test_a_stateless_start_says_what_becomes_of_the_records() -> None:
+    events = Events()
+    announcements = Announcements(JOB, events)
+    left = Left(checkpoint_id=6, created_at="2026-11-21T09:00:00Z", offsets={LOST.partition: 9}, had_state=False)
+    recovery = Recovery(document=DOCUMENT, version="1", first_start=True, lost=(), committed=0, aborted=0)
+    announcements.left_behind(recovery, {LOST.partition: 3})
+    announcements.left_behind(replace(recovery, left=left), {LOST.partition: 3})
+    assert events == [(
+        "StartedStateless", "begins without checkpoint 6 of 2026-11-21T09:00:00Z (spec.upgrade.mode Stateless): 6"
+        " record(s) are read and written again, 0 record(s) are skipped", False,
+    )]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "ignored"), [(0, True), (7, False)])
+def test_a_restore_is_ignored_by_the_first_start_of_a_job_alone(number: int, ignored: bool) -> None:
+    """A stateless start behind a checkpoint has served it."""
+    events = Events()
+    job = replace(JOB, spec=plain_spec(restore=Restore(checkpoint=3, nonce=1)))
+    document = replace(DOCUMENT, checkpoint_id=number)
+    found = Recovery(document=document, version="1", first_start=True, lost=(), committed=0, aborted=0)
+    Announcements(job, events).recovery(found)
+    assert [reason for reason, _, _ in events] == (["RestoreIgnored"] if ignored else [])
