@@ -65,6 +65,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* A job has at most 45 characters. */}}
+{{- define "kafkaspark.canaryName" -}}
+{{- printf "%s-canary" (include "kafkaspark.fullname" . | trunc 38 | trimSuffix "-") }}
+{{- end }}
+
+{{/* A namespace that the operator watches. */}}
+{{- define "kafkaspark.canaryNamespace" -}}
+{{- $watched := include "kafkaspark.namespaces" . | fromJsonArray }}
+{{- $namespace := default (default .Release.Namespace (first $watched)) .Values.canary.namespace }}
+{{- if and $watched (not (has $namespace $watched)) }}
+{{- fail (printf "canary.namespace %s is not watched: name one of %s, or add it to watchNamespaces" $namespace (join ", " $watched)) }}
+{{- end }}
+{{- $namespace }}
+{{- end }}
+
 {{/* As a label selector of the API: key=value,… */}}
 {{- define "kafkaspark.namespaceSelector" -}}
 {{- $parts := list }}
