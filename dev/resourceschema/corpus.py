@@ -19,6 +19,8 @@ Wrap = Callable[[Any], Any]
 _UNKNOWN = "NoChoice"
 _SAMPLES = {"url": "https://registry", "function": "module:function"}
 """Values of required texts, by the name of the field; any other text is a letter."""
+_NEEDED = {"spec.snapshots": {"intervalSeconds": 3600}}
+"""What an object needs in addition to a field, although no field is required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def _of_object(schema: Schema, path: str, wrap: Wrap, base: Any) -> Iterator[Cas
     fields = schema.get("properties", {})
     present = base if isinstance(base, Mapping) else {}
     needed = {name: _sample(fields[name], name) for name in schema.get("required", ()) if name not in present}
+    needed |= _NEEDED.get(path, {})
     for name, field in fields.items():
         others = {other: value for other, value in needed.items() if other != name}
         yield from _of_value(field, f"{path}.{name}", _within(wrap, name, others), present.get(name))

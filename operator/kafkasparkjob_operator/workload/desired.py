@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler, checked_autoscaler
+from kafkasparkjob_operator.workload.cron import schedule_of
+from kafkasparkjob_operator.workload.field_rules import INTERVAL_OR_SCHEDULE, ZONE_WITHOUT_SCHEDULE
 from kafkasparkjob_operator.workload.fields import (
     Deletion,
     DeletionPolicy,
@@ -215,6 +217,8 @@ def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
         raise ConfigurationError(NO_SNAPSHOTS, remedy=remedy)
     if asked and job.state_claim and not job.retention.count:
         raise ConfigurationError(NO_RETENTION, remedy=f"set spec.checkpoint.retention.count to 1 or more, or {remedy}")
+    if own.snapshots is not None:
+        _check_times(own.snapshots)
     if last and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
         msg = "spec.deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing"
         raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")
@@ -244,6 +248,16 @@ def _check_stateless(own: OperatorSpec, job: JobSpec) -> None:
             " --reset-offsets"
         )
         raise ConfigurationError(msg, remedy=remedy)
+
+
+def _check_times(policy: SnapshotPolicy) -> None:
+    """:raises ConfigurationError: no time, or two kinds of times, or a schedule that has none."""
+    if bool(policy.schedule) == (policy.interval_seconds is not None):
+        raise ConfigurationError(INTERVAL_OR_SCHEDULE, remedy="remove spec.snapshots.intervalSeconds, or set it alone")
+    if policy.schedule:
+        schedule_of(policy.schedule, policy.time_zone)
+    elif policy.time_zone:
+        raise ConfigurationError(ZONE_WITHOUT_SCHEDULE, remedy="remove spec.snapshots.timeZone")
 
 
 def _checked(policy: RestartPolicy) -> RestartPolicy:

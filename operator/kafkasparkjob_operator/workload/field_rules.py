@@ -31,6 +31,9 @@ _IS_RESERVED = " || ".join(
 )
 """The first family is the operator's own, of which some names are free."""
 
+INTERVAL_OR_SCHEDULE = "spec.snapshots needs exactly one of intervalSeconds and schedule"
+ZONE_WITHOUT_SCHEDULE = "spec.snapshots.timeZone is of the schedule: intervalSeconds needs no time zone"
+
 OPERATOR_RULES = (
     ObjectRule(
         "self.initialSeconds <= self.maxSeconds",
@@ -73,6 +76,8 @@ OPERATOR_RULES = (
         " suspended",
         by_server=True,
     ),
+    ObjectRule("has(self.intervalSeconds) != has(self.schedule)", INTERVAL_OR_SCHEDULE, ("snapshots",), by_server=True),
+    ObjectRule("!has(self.timeZone) || has(self.schedule)", ZONE_WITHOUT_SCHEDULE, ("snapshots",), by_server=True),
     ObjectRule(
         "!self.snapshot || self.policy != 'Orphan'",
         "deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing",

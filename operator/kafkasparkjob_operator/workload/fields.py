@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from kafkasparkjob_operator.workload.autoscaler_fields import Autoscaler
+from kafkasparkjob_operator.workload.cron import CRON_RULE, ZONE_RULE
 from kafkasparkjob_operator.workload.pod_fields import ExecutorFields, PodFields
 from sparkapp.model.encoding.schema import Described, ObjectDefault, at, entries_of, items_of, part, text_of
 from sparkapp.model.job.forms import OBJECT
@@ -254,9 +255,30 @@ class SnapshotsOnDelete(StrEnum):
 class SnapshotPolicy:
     """Snapshots that the operator makes."""
 
-    interval_seconds: int = at(
-        "Time between two snapshots, in seconds. None is made while the job has no later checkpoint than the last.",
+    interval_seconds: int | None = at(
+        "Time between two snapshots, in seconds. None is made while the job has no later checkpoint than the last."
+        " Exactly one of intervalSeconds and schedule.",
+        default=None,
         low=60,
+        high=31536000,
+    )
+    schedule: str = at(
+        "Times of the snapshots as a cron expression, as in a CronJob: minute, hour, day of the month, month, day of"
+        " the week. @hourly, @daily, @weekly, @monthly and @yearly stand for such times. Of several missed times the"
+        " last has a snapshot.",
+        default="",
+        form=text_of(1, 100, CRON_RULE),
+    )
+    time_zone: str = at(
+        "Time zone of the schedule, as a name of the IANA database. By default UTC.",
+        default="",
+        form=text_of(1, 64, ZONE_RULE),
+    )
+    starting_deadline_seconds: int | None = at(
+        "Time after which a missed snapshot is not made any more, in seconds. Without the field it is made when the"
+        " operator can.",
+        default=None,
+        low=10,
         high=31536000,
     )
     count: int = at("Number of periodic snapshots to keep: the newest that are Ready.", default=7, low=1, high=100)

@@ -1,7 +1,7 @@
 """Snapshots that the operator makes of a job: periodic, before an upgrade, and at its deletion (ADR 88).
 
-The time of a periodic snapshot is a multiple of the interval, and its name has that time. So an operator that restarts
-at any step asks for the same snapshot again, which then exists.
+The time of a periodic snapshot is a multiple of the interval, or of a schedule, and its name has that time. So an
+operator that restarts at any step asks for the same snapshot again, which then exists.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from kafkasparkjob_operator.decisions.plan import Action, CreateSnapshot, Delete
 from kafkasparkjob_operator.decisions.revisions.refusal import Cause
 from kafkasparkjob_operator.decisions.standby import Step
 from kafkasparkjob_operator.identity import JobIdentity
-from kafkasparkjob_operator.observation.observation import Observation
+from kafkasparkjob_operator.observation.observation import JobResource, Observation
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.status.phases import SNAPSHOT_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotState, SnapshotTrigger
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, SnapshotPolicy, SnapshotsOnDelete
+from kafkasparkjob_operator.workload.cron import schedule_of
 from sparkapp.model import names
 
 SNAPSHOTS = "snapshots"
@@ -64,15 +65,14 @@ def keep_snapshots(draft: StatusDraft, observation: Observation, desired: Desire
     own, identity = _own(observation, SnapshotTrigger.PERIODIC), observation.job.identity
     section = draft.section(SNAPSHOTS)
     _show(draft, own)
-    due = due_time(identity, policy, draft.now)
-    following = due + timedelta(seconds=policy.interval_seconds)
+    due, following = due_times(identity, policy, draft.now)
     left = max((following - draft.now).total_seconds(), 0.0)
     refused = parse_time(section.get(RETRY_TIME))
     wait = 0.0 if refused is None else (refused - draft.now).total_seconds()
     if 0 < wait <= REFUSED_SECONDS:  # a longer time is a jump of the clock
         return Snapshots(look_again_after=min(left, wait))
     section.pop(RETRY_TIME, None)
-    made = _due(draft, identity, policy, due, own)
+    made = () if _is_missed(observation.job, policy, due, draft.now) else _due(draft, identity, policy, due, own)
     deleted, again = _surplus(own, draft.now, count=policy.count, max_age=policy.max_age_seconds)
     return Snapshots(actions=(*made, *deleted), look_again_after=min(left, again))
 
@@ -140,19 +140,35 @@ def _own(observation: Observation, trigger: SnapshotTrigger) -> list[SnapshotVie
     return sorted(found, key=lambda each: (_created(each), each.name), reverse=True)
 
 
-def due_time(job: JobIdentity, policy: SnapshotPolicy, now: datetime) -> datetime:
-    """The last time at which a snapshot was due. Jobs with one interval are spread over it by their UIDs."""
+def due_times(job: JobIdentity, policy: SnapshotPolicy, now: datetime) -> tuple[datetime, datetime]:
+    """The last time at which a snapshot was due, and the next.
+
+    Jobs with one interval are spread over it by their UIDs. A schedule has its own times.
+    """
     interval = policy.interval_seconds
+    if interval is None:
+        schedule = schedule_of(policy.schedule, policy.time_zone)
+        return schedule.last(now), schedule.following(now)
     offset = int(names.incarnation(job.uid), 16) % interval
     seconds = int(now.timestamp())
-    return datetime.fromtimestamp(seconds - (seconds - offset) % interval, UTC)
+    due = datetime.fromtimestamp(seconds - (seconds - offset) % interval, UTC)
+    return due, due + timedelta(seconds=interval)
+
+
+def _is_missed(job: JobResource, policy: SnapshotPolicy, due: datetime, now: datetime) -> bool:
+    """Whether no snapshot is made for the time: it is too long ago, or a schedule had it before the job existed."""
+    deadline = policy.starting_deadline_seconds
+    if deadline is not None and (now - due).total_seconds() > deadline:
+        return True
+    return bool(policy.schedule) and job.created is not None and due < job.created
 
 
 def _due(
     draft: StatusDraft, job: JobIdentity, policy: SnapshotPolicy, due: datetime, own: list[SnapshotView]
 ) -> tuple[Action, ...]:
     section, checkpoint = draft.section(SNAPSHOTS), draft.section("checkpoint").get("id", 0)
-    asked = section.get("dueTime") == format_time(due) and section.get("state") != REFUSED
+    recorded = parse_time(section.get("dueTime"))  # later than the due time where the schedule has changed
+    asked = recorded is not None and due <= recorded <= draft.now and section.get("state") != REFUSED
     held = max((each.checkpoint for each in _ready(own)), default=0) >= checkpoint
     waits = any(each.state not in {SnapshotState.READY, SnapshotState.FAILED} for each in own)
     if asked or held or waits:
