@@ -90,7 +90,7 @@ def _pod_command(
         if command[0] == "txn":
             files |= _document_of(options)
         arguments += ["--resource", f"{FILES}/{_RESOURCE}"]
-        image = image or _image_of(body, cluster.pods(namespace, options.job))
+        image = image or image_of(body, cluster.pods(namespace, options.job))
         pull_secrets = tuple(str(each["name"]) for each in body["spec"].get("imagePullSecrets") or ())
     if getattr(options, "state", None) is not None:
         files[_STATE] = read_text(options.state)
@@ -133,7 +133,7 @@ def _secrets_of(body: Mapping[str, Any]) -> tuple[SecretFolder, ...]:
     return tuple(folder for kafka in clusters for folder in kafka.folders)
 
 
-def _image_of(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+def image_of(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
     """The image of the resource, else that of its pods, which may be the chart's default."""
     images = [str(body["spec"].get("image") or ""), *(str(pod["spec"]["containers"][0]["image"]) for pod in pods)]
     return next(filter(None, images), "")

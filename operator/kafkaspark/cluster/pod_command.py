@@ -25,6 +25,7 @@ class PodCommand:
     :param arguments: of ``kafkaspark``.
     :param files: of :data:`FILES`, by name.
     :param secrets: folders below :data:`names.CREDENTIALS_DIRECTORY`.
+    :param claim: of the job's volume for state, which the command reads with Spark; empty for none.
     """
 
     name: str
@@ -34,11 +35,16 @@ class PodCommand:
     files: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[SecretFolder] = ()
     pull_secrets: Sequence[str] = ()
+    claim: str = ""
 
     def job(self) -> dict[str, Any]:
         """The Job. Its pod fits the restricted Pod Security Standard, and has no rights in the API."""
         mounts = [{"name": "tmp", "mountPath": _TMP}]
-        volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+        memory, disk = ("2Gi", "16Gi") if self.claim else ("512Mi", "256Mi")
+        volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {"sizeLimit": disk if self.claim else "64Mi"}}]
+        if self.claim:
+            volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": self.claim, "readOnly": True}})
+            mounts.append({"name": "state", "mountPath": names.STATE_DIRECTORY})
         if self.files:
             volumes.append({"name": "files", "configMap": {"name": self.name}})
             mounts.append({"name": "files", "mountPath": FILES})
@@ -55,7 +61,7 @@ class PodCommand:
             "volumeMounts": [{**mount, "readOnly": mount["name"] != "tmp"} for mount in mounts],
             "resources": {
                 "requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
-                "limits": {"memory": "512Mi", "ephemeral-storage": "256Mi"},
+                "limits": {"memory": memory, "ephemeral-storage": disk},
             },
             "securityContext": {
                 "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,

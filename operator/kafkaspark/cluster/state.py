@@ -1,4 +1,7 @@
-"""``kafkaspark state JOB``: the current checkpoint with its offsets, and what the job can go back to."""
+"""``kafkaspark state JOB``: the current checkpoint with its offsets, and what the job can go back to.
+
+``state read JOB`` and ``state diff JOB`` show the rows of operators' state.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkaspark.cluster.options import add_job_options
+from kafkaspark.cluster.state_rows import DIFF, READ, add_row_options, answer
 from kafkaspark.cluster.user_cluster import UserCluster, resources_path
 from sparkapp.cli.job_checkpoints import ClusterCheckpoints, FoundJob
 from sparkapp.cli.table import Output, refuse, render
-from sparkapp.cli.target import find_namespace
+from sparkapp.cli.target import add_cluster_options, find_namespace
 from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
 
 _EXAMPLES = """\
 examples:
   kafkaspark state orders-upper
   kafkaspark state orders-upper --namespace shop --output json | jq .offsets
+  kafkaspark state read orders-upper --in-cluster run
+  kafkaspark state read orders-upper --operator 0 --key ann --in-cluster run
+  kafkaspark state diff orders-upper --operator 0 --checkpoint 41 --folder /mnt/state/UID --output json
 """
 
 
@@ -29,18 +35,33 @@ def add_commands(commands: Any) -> None:
 
     :param commands: what ``ArgumentParser.add_subparsers`` returned.
     """
-    what = "show a job's checkpoint with its offsets, and the checkpoints and snapshots that it can go back to"
+    what = (
+        "show a job's checkpoint with its offsets, and the checkpoints and snapshots that it can go back to; or the"
+        " rows of operators' state"
+    )
     command = commands.add_parser(
         "state", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_job_options(command)
+    command.add_argument("verb", metavar="JOB", help="name of the KafkaSparkJob; or the word read or diff")
+    command.add_argument("job", nargs="?", default="", metavar="JOB", help="behind read or diff: the job")
+    add_cluster_options(command)
     command.add_argument("--output", "-o", type=Output, choices=list(Output), default=Output.TABLE)
+    add_row_options(command)
     command.set_defaults(answer=_answer)
 
 
 def _answer(options: argparse.Namespace) -> int:
     try:
-        find_namespace(options)
+        reads = options.verb in {READ, DIFF} and bool(options.job or options.state)
+        if options.job and not reads:
+            msg = f"{options.verb} is neither read nor diff, and {options.job} follows it"
+            raise CommandRefused(msg, remedy="kafkaspark state --help")
+        if not reads:
+            options.job = options.verb
+        if options.found is None and options.state is None:
+            find_namespace(options)
+        if reads:
+            return answer(options)
         place = {"namespace": options.namespace, "job": options.job, "context": options.context}
         found = ClusterCheckpoints(**place).find()
         snapshots = _snapshots(UserCluster.of_context(options.context), options.namespace, options.job)

@@ -14,8 +14,9 @@ from kafkaspark.local.classes import make_archive, use_archive
 from kafkaspark.local.code import user_code
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.spark_settings import FIXED
 from sparkapp.spark.launch.preload import VARIABLE as PRELOAD
-from sparkapp.spark.launch.settings import session_settings
+from sparkapp.spark.launch.settings import session_settings, with_class_archive, with_json_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,6 +153,32 @@ def check_java() -> None:
         return
     msg = "this job needs Spark, and Spark needs Java: there is no java on PATH, and JAVA_HOME names none"
     raise ConfigurationError(msg, remedy="install a Java 17 or 21 runtime, for instance openjdk-17-jre-headless")
+
+
+def small_session(folder: Path) -> SparkSession:
+    """A session of this process for a command that reads files; runs no code of users.
+
+    :param folder: for Spark's own files. :raises ConfigurationError: this machine has no Java.
+    """
+    check_java()
+    from sparkapp.spark.launch.session import create_session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        **FIXED,
+        "spark.app.name": "kafkaspark",
+        "spark.master": f"local[{_CORES}]",
+        "spark.default.parallelism": str(_CORES),
+        "spark.sql.shuffle.partitions": str(_CORES),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        _JAVA_OPTIONS: f"-Dkafkaspark.log.level=off -Djava.io.tmpdir={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    session = create_session(with_class_archive(with_json_log(settings)))
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 def open_spark() -> LocalSpark:

@@ -1,0 +1,88 @@
+"""``kafkaspark state read`` and ``state diff``: which job is meant, and the pod that reads its volume."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkaspark.__main__ import main
+from kafkaspark.cluster import state_rows
+from kafkaspark.cluster.user_cluster import UserCluster
+from sparkapp.cli.job_checkpoints import FoundJob
+from sparkapp.model import names
+
+SPEC = {"checkpoint": {"stateVolume": {"claimName": "orders-state"}}, "image": "r/sparkapp:1"}
+FOUND = FoundJob(uid="job-uid", text="{}", texts={"checkpoint-4.json": "{}"}, spec=SPEC)
+
+
+class Cluster:
+    """With a job that keeps state."""
+
+    namespace = "shop"
+
+    def job(self, _namespace: str, name: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "shop", "uid": "job-uid"}, "spec": SPEC}
+
+    def pods(self, _namespace: str, _name: str) -> list[dict[str, Any]]:
+        return []
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[FoundJob]:
+    """What the cluster has."""
+    held = [FOUND]
+    monkeypatch.setattr(UserCluster, "of_context", lambda _: Cluster())
+    monkeypatch.setattr(state_rows, "ClusterCheckpoints", lambda **_: SimpleNamespace(find=lambda: held[0]))
+    return held
+
+
+def printed(capsys: Any, *arguments: str) -> list[dict[str, Any]]:
+    assert main(["state", *arguments, "--namespace", "shop", "--in-cluster", "print"]) == 0, capsys.readouterr().err
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+@pytest.mark.usefixtures("found")
+def test_the_pod_reads_the_claim_and_writes_nothing_to_it(capsys: Any) -> None:
+    config_map, job = printed(
+        capsys, "diff", "orders", "--checkpoint", "4", "--operator", "0", "--store", "left", "--key", "-5", "--output",
+        "json",
+    )  # fmt: skip
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:6] == ["python3", "-m", "kafkaspark", "state", "diff", "orders"]
+    assert set(container["args"][6:]) == {
+        "--checkpoint=4", "--operator=0", "--store=left", "--key=-5", "--limit=100", "--output=json",
+        f"--folder={names.STATE_DIRECTORY}/job-uid", "--found=/etc/kafkaspark/command/checkpoints.json",
+    }  # fmt: skip
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes["state"]["persistentVolumeClaim"] == {"claimName": "orders-state", "readOnly": True}
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    assert (mounts["state"]["mountPath"], mounts["state"]["readOnly"]) == (names.STATE_DIRECTORY, True)
+    assert container["image"] == "r/sparkapp:1"
+    parts = json.loads(config_map["data"]["checkpoints.json"])
+    assert FoundJob(**parts) == replace(FOUND, spec={})
+
+
+@pytest.mark.usefixtures("found")
+def test_the_volume_of_a_cluster_is_not_looked_for_here(capsys: Any) -> None:
+    assert main(["state", "read", "orders", "--namespace", "shop"]) == 1
+    answer = capsys.readouterr().err
+    assert "the state is on the volume of claim orders-state" in answer
+    assert "--in-cluster run" in answer
+
+
+@pytest.mark.parametrize("options", [[], ["--in-cluster", "run"]])
+def test_a_job_without_a_volume_has_no_rows(found: list[FoundJob], capsys: Any, options: list[str]) -> None:
+    found[0] = replace(FOUND, spec={})
+    assert main(["state", "read", "orders", "--namespace", "shop", *options]) == 1
+    assert "no volume for state" in capsys.readouterr().err
+
+
+def test_two_names_are_refused(capsys: Any) -> None:
+    assert main(["state", "orders", "another"]) == 1
+    assert "orders is neither read nor diff, and another follows it" in capsys.readouterr().err
