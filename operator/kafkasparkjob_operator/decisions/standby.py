@@ -28,7 +28,7 @@ from kafkasparkjob_operator.decisions.attempts import (
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, Activate, StartAttempt, WithdrawClaim, deletions
-from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait, revision_name
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.starting import submit
 from kafkasparkjob_operator.identity import JobIdentity
@@ -61,17 +61,23 @@ class StandbyPods:
     :param ended: the newest standby driver that has ended by itself.
     :param pods: every pod of every standby attempt, ended attempts included.
     :param next_attempts: those that may have begun by themselves.
+    :param revision: that a standby driver has to have; empty where its generation says enough.
     """
 
     standing: PodView | None
     ended: PodView | None
     pods: tuple[PodView, ...]
     next_attempts: frozenset[int]
+    revision: str = ""
+
+    def is_of(self, pod: PodView, generation: int) -> bool:
+        """Whether the standby driver was started for that generation of the resource, and has the present modules."""
+        return pod.generation == generation and (not self.revision or pod.revision in {"", self.revision})
 
     def fits(self, generation: int, desired: DesiredJob) -> bool:
         """True where a standby driver was started for that generation of the resource, and for that parallelism."""
         standing = self.standing
-        if standing is None or standing.generation != generation:
+        if standing is None or not self.is_of(standing, generation):
             return False
         return standing.standby_parallelism in {0, desired.spec.parallelism}
 
@@ -117,8 +123,12 @@ class Step:
     snapshot: str = ""
 
 
-def standby_pods(observation: Observation) -> StandbyPods:
-    """Selects the pods of standby attempts; called for every plan."""
+def standby_pods(observation: Observation, desired: DesiredJob | None = None) -> StandbyPods:
+    """Selects the pods of standby attempts; called for every plan.
+
+    :param desired: of the resource; None where it is invalid, or nothing will be activated.
+    """
+    by_revision = desired is not None and desired.upgrade.is_blue_green and bool(observation.code)
     found = standby_drivers(observation)
     attempts, uids = {pod.attempt for pod in found}, {pod.uid for pod in found}
     return StandbyPods(
@@ -130,6 +140,7 @@ def standby_pods(observation: Observation) -> StandbyPods:
             if pod.uid in uids or (pod.role == names.ROLE_EXECUTOR and pod.attempt in attempts)
         ),
         next_attempts=frozenset(pod.attempt for pod in found if pod.is_next),
+        revision=revision_name(observation, desired) if desired is not None and by_revision else "",
     )
 
 
@@ -153,7 +164,7 @@ def before_stop(
     job = observation.job
     if not _may_come_up(observation, desired, found):
         return Step(refusal=_without_room(observation, desired)) if works else Step()
-    if found.ended is not None and found.ended.generation == job.generation and not found.ended.deleting:
+    if found.ended is not None and found.is_of(found.ended, job.generation) and not found.ended.deleting:
         return _after_end(draft, observation, found, found.ended) if works else Step()
     if found.fits(job.generation, desired):
         left = _seconds_to_wait(draft, found, desired, prepared=observation.prepared)

@@ -64,7 +64,7 @@ from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECOND
 from kafkasparkjob_operator.status.phases import DELETION_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import NO_SETTINGS, JobSettings
+from kafkasparkjob_operator.workload import NO_SETTINGS, DesiredJob, JobSettings
 from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report
 
@@ -112,8 +112,6 @@ class _Planner:
         self.deletion_seconds = deletion_seconds
         self.attempt = current_attempt(observation)
         self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
-        self.standbys = standby_pods(observation)
-        self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.rescaling = 0
@@ -122,7 +120,8 @@ class _Planner:
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings
         self.desired = judge_specification(self.draft, self.job, settings)
-        self._has_snapshot_first = self.desired is not None and self.desired.upgrade.snapshot
+        self.standbys = standby_pods(observation, self.desired)
+        self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
 
     def paused(self) -> Plan:
         """Shows what is there. Nothing is started, stopped or changed, and nothing is noted as done."""
@@ -233,9 +232,9 @@ class _Planner:
         if changed and not self.observation.may_restart:
             self.awaits_restart = True
             self._look_again(AWAIT_RESTART_SECONDS)
-        elif changed and not (self._has_snapshot_first and self._prepares(driver, report, standby=False)):
+        elif changed and not (self.desired is not None and self._prepares(self.desired, driver, report, code=True)):
             self.restarts = True
-            self._delete(self.standbys.pods)
+            self._delete(self.standbys.superseded if self.standbys.revision else self.standbys.pods)
             self._stop(driver, StopReason.SPEC_CHANGE, JobState.RESTARTING, JobReason.CODE_CHANGED, changed)
             return True
         return self._gives_up(driver) or self._changes(driver, report)
@@ -259,7 +258,7 @@ class _Planner:
                 self._refuse(in_place.refusal)
             self._look_again(in_place.look_again_after)
             return False
-        waits = not back and self._prepares(driver, report)
+        waits = not back and self._prepares(desired, driver, report)
         if waits or silence_of(self.observation, driver, report, standby=self._standby()).lost:
             return False
         before, after = self.draft.parallelism, desired.spec.parallelism
@@ -287,9 +286,10 @@ class _Planner:
             upgrade.go_back(self.draft)
         return verdict.cause is not None
 
-    def _prepares(self, driver: PodView, report: Report | None, *, standby: bool = True) -> bool:
+    def _prepares(self, desired: DesiredJob, driver: PodView, report: Report | None, *, code: bool = False) -> bool:
         """True while the driver is not stopped for the change: its standby driver or its snapshot is made, or fails."""
-        assert self.desired is not None
+        if code and not (desired.upgrade.is_blue_green or desired.upgrade.snapshot):
+            return False
         missing = missing_code(self.draft, self.observation, self._live())
         if missing is not None:
             self._refuse(missing)
@@ -300,9 +300,9 @@ class _Planner:
         if not driver.started:
             return False
         step = Step()
-        if standby:
-            step = before_stop(self.draft, self.observation, self._live, self.desired, self.standbys, works=works)
-        self.step = step = snapshot_first(self.draft, self.observation, self.desired, step, works=works)
+        if not code or desired.upgrade.is_blue_green:
+            step = before_stop(self.draft, self.observation, self._live, desired, self.standbys, works=works)
+        self.step = step = snapshot_first(self.draft, self.observation, desired, step, works=works)
         self._take(step)
         if step.refusal is not None:
             self._refuse(step.refusal)

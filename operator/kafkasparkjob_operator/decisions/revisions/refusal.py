@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST
 from kafkasparkjob_operator.decisions.endings import EndingKind, ending_of, with_command
 from kafkasparkjob_operator.observation.observation import JobResource, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -129,16 +130,19 @@ def forget_refusal(draft: StatusDraft, observation: Observation, desired: Desire
     other_code = bool(observation.code) and observation.code != kept.get(_CODE)
     if has_gone_back(draft) and not other_code:
         asked = desired is not None and desired.restart_nonce != kept.get("restartNonce", 0)
-        if desired is None or (not asked and _revision(observation, desired) == kept.get("revision")):
+        if desired is None or (not asked and revision_name(observation, desired) == kept.get("revision")):
             kept["generation"] = generation
             return
         accept(draft)
-    runs = draft.section("attempt").get("generation") == generation and not has_gone_back(draft)
+    attempt = draft.section("attempt")
+    has_modules = not observation.code or attempt.get(CODE_DIGEST, observation.code) == observation.code
+    runs = attempt.get("generation") == generation and has_modules and not has_gone_back(draft)
     if kept.get("generation") != generation or runs or other_code:
         accept(draft)
 
 
-def _revision(observation: Observation, desired: DesiredJob) -> str:
+def revision_name(observation: Observation, desired: DesiredJob) -> str:
+    """The ConfigMap of the resource's revision, with the present modules."""
     job = observation.job
     return revision_of(job.spec, desired, modules=observation.code).name(job.identity)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
 from tests.unit.operator.decisions.revisions.test_blue_green import (
     CRASHED,
     NEW,
@@ -19,6 +19,7 @@ from tests.unit.operator.decisions.revisions.test_blue_green import (
     prepared,
     upgrading,
 )
+from tests.unit.operator.decisions.revisions.test_upgrade import CODE, put_code
 
 
 def turn_of(operator: OperatorFixture, attempt: int) -> str:
@@ -192,6 +193,53 @@ async def test_a_deletion_waits_for_a_driver_that_is_next() -> None:
     assert operator.kubernetes.has_job(KEY)
     assert is_being_deleted(operator, 2)
     assert operator.status["state"] == "Deleting"
+
+
+async def test_changed_modules_take_over_as_a_changed_spec_does() -> None:
+    operator = OperatorFixture(upgrade={"strategy": "BlueGreen"}, transform=CODE)
+    put_code(operator, "first")
+    await operator.run()
+    operator.kubernetes.add_executor(KEY, 1)
+    put_code(operator, "second")
+    await operator.settle()
+    assert operator.drivers == ["orders-1-driver", "orders-2-driver"]
+    assert not is_being_deleted(operator, 1)
+    put_code(operator, "third")
+    await operator.settle()
+    operator.wait(11)
+    await operator.settle()
+    assert operator.drivers == ["orders-1-driver", "orders-3-driver"], "the second has modules of yesterday"
+    prepared(operator, 3)
+    await operator.settle()
+    assert is_being_deleted(operator, 1)
+    assert turn_of(operator, 3) == "next"
+    operator.checkpoint(1, 11, drained=True)
+    operator.checkpoint(3, 11)
+    await operator.settle()
+    ends(operator, 1, DRAINED)
+    operator.report(3, checkpoint_id=12, checkpoint_time="2026-11-21T12:02:00Z")
+    await operator.settle()
+    assert operator.drivers == ["orders-3-driver"]
+    assert (operator.status["attempt"]["id"], operator.ready["status"]) == (3, "True")
+    assert turn_of(operator, 3) == "given"
+
+
+async def test_modules_that_do_not_import_replace_nothing() -> None:
+    operator = OperatorFixture(upgrade={"strategy": "BlueGreen"}, transform=CODE)
+    put_code(operator, "first")
+    await operator.run()
+    operator.kubernetes.add_executor(KEY, 1)
+    put_code(operator, "import nowhere")
+    await operator.settle()
+    ends(operator, 2, FATAL)
+    await operator.settle()
+    assert not is_being_deleted(operator, 1)
+    assert (operator.ready["status"], operator.status["reason"]) == ("True", "RevisionRefused")
+    put_code(operator, "first")
+    operator.wait(11)
+    await operator.settle()
+    assert operator.refusal == {}
+    assert operator.ready["status"] == "True"
 
 
 async def test_a_failure_of_kafka_after_the_takeover_takes_nothing_back(draining: OperatorFixture) -> None:
