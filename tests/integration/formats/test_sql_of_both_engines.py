@@ -44,6 +44,7 @@ ROWS = 300
 INTEGERS, DOUBLES, TEXTS = ("i", "b", "t", "o.z.n"), ("d", "e", "o.x"), ("s", "o.y", "`a b`")
 NAMES = [f"value.{name}" for name in (*INTEGERS, *DOUBLES, *TEXTS, "f", "l", "o", "o.z")]
 WORDS = ["", "a", "ab", "b", "ü", "'", '"', "\\", "\n", "\u0001", "\U0001f600", "Z"]
+NOT_UTF_8 = [b"\xff", b"\xe2\x82", b"\xf0\x9f\x98a", b"\xed\xa0\x80"]
 NUMBERS = [0, 1, -1, 2, 127, -128, 2**31 - 1, -(2**63), 2**63 - 1, 2**53 + 1]
 FRACTIONS = [0.0, -0.0, 0.5, 1.0, -1.5, 3.0, 1e22, 2e23, 1e-3, 9999999.0, 1e7, 5e-324, math.inf, -math.inf, math.nan]
 
@@ -94,7 +95,7 @@ def a_batch(seed: int) -> pa.RecordBatch:
     since = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         {
-            "key": chance.choice([None, *(word.encode() for word in WORDS), b"\xff"]), "value": a_value(chance),
+            "key": chance.choice([None, *(word.encode() for word in WORDS), *NOT_UTF_8]), "value": a_value(chance),
             "topic": chance.choice(["a", "b"]), "partition": chance.randrange(3), "offset": at, "timestampType": 0,
             "timestamp": since + timedelta(microseconds=at * 1500),
             "headers": chance.choice([[], [{"key": "h", "value": b"x"}]]),

@@ -25,6 +25,20 @@ static size_t sequence(const uint8_t *text, size_t size) {
     return length;
 }
 
+/* The bytes that Java's decoder replaces by one character where no valid sequence begins. */
+static size_t malformed(const uint8_t *text, size_t size) {
+    uint8_t first = text[0];
+    if (first < 0xE0 || first > 0xF4 || size < 2) {
+        return 1;
+    }
+    uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80; /* with ED it takes surrogates, too */
+    uint8_t high = first == 0xF4 ? 0x8F : 0xBF;
+    if (text[1] < low || text[1] > high) {
+        return 1;
+    }
+    return size > 2 && (text[2] & 0xC0) == 0x80 ? 3 : 2;
+}
+
 bool utf8_is_valid(const char *text, size_t size) {
     const uint8_t *bytes = (const uint8_t *)text;
     size_t position = 0;
@@ -59,7 +73,7 @@ void utf8_append(Buffer *buffer, const char *text, size_t size) {
         position = valid;
         if (position < size) {
             buffer_append(buffer, "\xEF\xBF\xBD", 3);
-            position++;
+            position += malformed(bytes + position, size - position);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 #include "buffer.h"
 
-/* Appends text; each byte outside valid UTF-8 becomes U+FFFD, as in a Java client. */
+/* Appends text; bytes outside valid UTF-8 become U+FFFD, as often as in Java's decoder. */
 void utf8_append(Buffer *buffer, const char *text, size_t size);
 
 bool utf8_is_valid(const char *text, size_t size);

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sparkapp.dataplane.native import _kafka_arrow
 from sparkapp.formats.encoders.json_plan import json_plan
 from sparkapp.formats.encoders.plan import Unfit
+from sparkapp.source.formats.json_text.java_text import decoded
 
 
 def encoded(values: pa.Array[Any]) -> list[str | None]:
@@ -117,6 +118,17 @@ def test_a_reader_gets_what_is_not_null(row: Any, before: int) -> None:
 
 def test_text_that_is_no_utf_8_is_made_valid() -> None:
     assert encoded(pa.array([b"a\xff\x01"], pa.binary()).view(pa.string())) == ['"a\ufffd\\u0001"']
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    parts=st.lists(
+        st.sampled_from([b"a", *(bytes([byte]) for byte in b"\x80\x90\xa0\xbf\xc0\xc3\xe0\xe2\xed\xf0\xf4\xf5")])
+    )
+)
+def test_a_malformed_sequence_is_replaced_as_often_as_in_java(parts: list[bytes]) -> None:
+    text = b"".join(parts)
+    assert encoded(pa.array([text], pa.binary()).view(pa.string())) == [f'"{decoded(text)}"']
 
 
 def test_slices_of_records_lists_and_maps_are_read_where_they_begin() -> None:
