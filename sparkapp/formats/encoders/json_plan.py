@@ -6,13 +6,15 @@ in UTC and with milliseconds. Digits of FLOAT and DOUBLE are the shortest that a
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from sparkapp.formats.encoders.plan import MAX_DEPTH, UNITS, Node, Unfit, inner_path, layout_of, spark_name
 
 _WRITES = {"bool": "boolean", "float": "float", "double": "double", "decimal": "decimal", "null": "constant"}
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | str.maketrans(
+    {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+)
+"""Those of Jackson, whose digits are upper case; the extension has the same for values."""
 
 
 def json_plan(kind: pa.DataType, path: str, *, column: int = 0, name: str | None = None, depth: int = 0) -> Node:
@@ -26,7 +28,8 @@ def json_plan(kind: pa.DataType, path: str, *, column: int = 0, name: str | None
     text = b"" if name is None else f"{_quoted(name)}:".encode()
     if layout is None or depth > MAX_DEPTH or pa.types.is_time(kind):
         raise Unfit(f"column {path or 'value'} is {spark_name(kind)}, which JSON cannot have", _cast(path))
-    node = Node(_write_of(kind, layout), layout, column, text=text, path=path)
+    shown = path.replace("\0", "\\0")  # C ends a text there
+    node = Node(_write_of(kind, layout), layout, column, text=text, path=shown)
     if pa.types.is_timestamp(kind):
         return node._replace(number=UNITS[kind.unit])
     if pa.types.is_decimal(kind):
@@ -66,7 +69,7 @@ def _write_of(kind: pa.DataType, layout: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+    return f'"{name.translate(_ESCAPES)}"'
 
 
 def _cast(path: str) -> str:

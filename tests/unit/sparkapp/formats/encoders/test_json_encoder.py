@@ -131,6 +131,14 @@ def test_a_malformed_sequence_is_replaced_as_often_as_in_java(parts: list[bytes]
     assert encoded(pa.array([text], pa.binary()).view(pa.string())) == [f'"{decoded(text)}"']
 
 
+def test_names_have_the_escapes_of_values() -> None:
+    text = "".join(map(chr, range(0x20))) + '"\\\x7f\u2028\\u001f😀'
+    (found,) = encoded(pa.array([{text: text}]))
+    name, value = found[1:-1].split(":") if found else ("", "")
+    assert name == value
+    assert json.loads(value) == text
+
+
 def test_slices_of_records_lists_and_maps_are_read_where_they_begin() -> None:
     rows = [{"l": [{"n": index}], "m": [(str(index), index)], "b": index % 2 == 0} for index in range(20)]
     kind = pa.struct(
