@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -18,8 +20,11 @@ from localcluster.settings import KAFKA_VERSION, NETWORK, REPOSITORY, Settings
 
 NAME = "kafkaspark"
 BROKER = "kafkaspark-kafka"
-_BROKER_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 _NETWORK = "kind"
+_NODE_IMAGE_VARIABLE = "KAFKASPARK_KIND_IMAGE"
+_BROKER_IMAGE_VARIABLE = "KAFKASPARK_KAFKA_IMAGE"
+_BUILD_OPTIONS_VARIABLE = "KAFKASPARK_DOCKER_BUILD_OPTIONS"
+"""These three are for machines that do not reach the public registries: images of their own, or of a mirror."""
 _INSTALL = "install {0} and put it on PATH"
 
 
@@ -53,9 +58,10 @@ class KindCluster:
             )
         if NAME not in output_of(["kind", "get", "clusters"]).split():
             with self._progress.step("create the kind cluster"):
+                image = os.environ.get(_NODE_IMAGE_VARIABLE)
                 run(
                     ["kind", "create", "cluster", "--config", REPOSITORY / "kind-config.yaml", "--wait", "180s",
-                     "--kubeconfig", self._settings.kubeconfig],
+                     "--kubeconfig", self._settings.kubeconfig, *(["--image", image] if image else [])],
                     log=self._settings.logs / "kind.log",
                     hint=f"delete the cluster, then run the same command again: kind delete cluster --name {NAME}",
                 )  # fmt: skip
@@ -105,6 +111,7 @@ class KindCluster:
         building: list[str | Path] = [
             "docker",
             "build",
+            *shlex.split(os.environ.get(_BUILD_OPTIONS_VARIABLE, "")),
             "--file",
             image.containerfile,
             "--tag",
@@ -127,14 +134,9 @@ class KindCluster:
             with self._progress.step("start Kafka"):
                 log = self._settings.logs / "kafka-container.log"
                 if not succeeds(["docker", "start", BROKER]):
-                    run(broker_command(), log=log, hint=f"read the log of the container: docker logs {BROKER}")
-                wait_for(
-                    "Kafka answers",
-                    lambda: kafka_probe.answers("127.0.0.1", NETWORK.kafka_host_port),
-                    seconds=240,
-                    log=log,
-                    hint=f"read the log of the container: docker logs {BROKER}",
-                )
+                    run(broker_command(), log=log)
+                hint = f"read the log of the container: docker logs {BROKER}"
+                wait_for("Kafka answers", lambda: _broker_answers(log, hint), seconds=240, log=log, hint=hint)
 
     def _env_values(self) -> dict[str, str]:
         kubectl, helm = shutil.which("kubectl"), shutil.which("helm")
@@ -153,6 +155,17 @@ class KindCluster:
         }
 
 
+def _broker_answers(log: Path, hint: str) -> bool:
+    """
+    :raises SetupError: the broker's container has ended, so it never will.
+    """
+    if kafka_probe.answers("127.0.0.1", NETWORK.kafka_host_port):
+        return True
+    if output_of(["docker", "inspect", "--format={{.State.Running}}", BROKER]).strip() != "true":
+        raise SetupError("Kafka answers: the container ended", log=log, hint=hint)
+    return False
+
+
 def broker_command() -> list[str]:
     """The command that starts the broker as a container in the nodes' network.
 
@@ -168,4 +181,8 @@ def broker_command() -> list[str]:
     command = ["docker", "run", "--detach", f"--name={BROKER}", f"--network={_NETWORK}", f"--publish={published}"]
     # The image turns such variables into properties: underscores become dots.
     settings = [f"--env=KAFKA_{key.upper().replace('.', '_')}={value}" for key, value in values.items()]
-    return [*command, *settings, "--env=KAFKA_HEAP_OPTS=-Xmx512m", _BROKER_IMAGE]
+    return [*command, *settings, "--env=KAFKA_HEAP_OPTS=-Xmx512m", _broker_image()]
+
+
+def _broker_image() -> str:
+    return os.environ.get(_BROKER_IMAGE_VARIABLE) or f"apache/kafka:{KAFKA_VERSION}"
