@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from sparkapp.spark.launch.user_modules import python_path
+
 LOG = logging.getLogger(__name__)
 
 _ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -48,7 +50,9 @@ class Jvm:
         try:
             self._process = subprocess.Popen(
                 [*command, "pyspark-shell"], stdin=subprocess.PIPE,
-                env={**os.environ, **environment, "SPARK_CONNECT_MODE": "0", _ADDRESS: str(self._file)},
+                env={
+                    **os.environ, **python_path(), **environment, "SPARK_CONNECT_MODE": "0", _ADDRESS: str(self._file)
+                },
             )  # fmt: skip
         finally:
             signal.signal(signal.SIGINT, handler)

@@ -18,6 +18,7 @@ from sparkapp.model.errors import TransformError
 
 VARIABLE = "KAFKASPARK_CODE"
 """Names the folder outside a pod, and for Spark's workers; the settings of a session set it."""
+_PYTHON_PATH = "PYTHONPATH"
 _SHOWN = 5
 
 
@@ -31,6 +32,17 @@ def find_user_modules() -> None:
     directory = code_directory()
     if Path(directory).is_dir() and directory not in sys.path:
         sys.path.append(directory)
+
+
+def python_path() -> dict[str, str]:
+    """The variable with which Python processes of the driver's JVM find the user's modules; empty without such modules.
+
+    Called for the JVM. Spark starts such a process to ask a ``StatefulProcessor`` for its state, before any task.
+    """
+    directory = code_directory()
+    if not Path(directory).is_dir():
+        return {}
+    return {_PYTHON_PATH: os.pathsep.join(filter(None, (os.environ.get(_PYTHON_PATH), directory)))}
 
 
 def allow_decorators() -> None:

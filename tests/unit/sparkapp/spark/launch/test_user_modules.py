@@ -12,6 +12,7 @@ import pytest
 
 from sparkapp.model.errors import TransformError
 from sparkapp.spark.frames.user_code import imported
+from sparkapp.spark.launch.user_modules import python_path
 
 REPOSITORY = Path(__file__).parents[5]
 FUNCTION = "def enrich(source):\n    return source\n"
@@ -117,3 +118,14 @@ def test_the_worker_daemon_starts_whatever_modules_the_user_has(code: Path, name
 
 def _spark() -> list[str]:
     return [entry for entry in sys.path if entry.endswith("site-packages")]
+
+
+def test_processes_of_the_jvm_find_the_modules(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the process that asks a StatefulProcessor for its state, which Spark starts next to the driver."""
+    (code / "my_processor.py").write_text("FOUND = 1\n")
+    monkeypatch.setenv("PYTHONPATH", "/first")
+    assert python_path() == {"PYTHONPATH": f"/first{os.pathsep}{code}"}
+    command = [sys.executable, "-c", "import my_processor"]
+    assert subprocess.run(command, env={**os.environ, **python_path()}, check=False).returncode == 0
+    monkeypatch.setenv("KAFKASPARK_CODE", str(code / "none"))
+    assert python_path() == {}, "a job without modules"
