@@ -51,6 +51,8 @@ class Settings:
     0 adds no finalizer: for rights that end with the namespace of the job, which would stay for good."""
     transactional_id_prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Beginnings of transactional id prefixes that a namespace may use in addition to its own, as a JSON object."""
+    cluster_id: str = ""
+    """Id of this Kubernetes cluster in the default names of new jobs at Kafka; empty for none."""
     network_rules: NetworkRules = field(default_factory=dict)
     """What NetworkPolicies admit in addition to the job's own pods, as a JSON object. Empty for no policies."""
     default_job_image: str = ""
@@ -97,6 +99,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         concurrent_restarts=_integer(environ, "CONCURRENT_RESTARTS", default.concurrent_restarts, low=0),
         deletion_seconds=_integer(environ, "DELETION_SECONDS", default.deletion_seconds, low=0),
         transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
+        cluster_id=environ.get(_PREFIX + "CLUSTER_ID", default.cluster_id),
         network_rules=_network_rules(environ, "NETWORK_RULES"),
         default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
         job_image_pull_secrets=_strings(environ, "JOB_IMAGE_PULL_SECRETS"),

@@ -183,8 +183,11 @@ def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
     else:
         body = json.loads(read_text(options.resource))
         options.namespace, options.job = body["metadata"]["namespace"], body["metadata"]["name"]
-    spec = spec_from_resource(body["spec"], namespace=options.namespace, name=options.job)
-    return spec, str(body["metadata"]["uid"]), str((body.get("status") or {}).get("state", ""))
+    status = body.get("status") or {}
+    spec = spec_from_resource(
+        body["spec"], namespace=options.namespace, name=options.job, cluster=str(status.get("clusterId") or "")
+    )
+    return spec, str(body["metadata"]["uid"]), str(status.get("state", ""))
 
 
 def _cluster(kafka: KafkaCluster, options: argparse.Namespace) -> dict[str, str]:

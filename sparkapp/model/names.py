@@ -204,15 +204,19 @@ def executor_pod_prefix(job: str, attempt: int) -> str:
     return f"{job}-{attempt}"
 
 
-def default_group_id(namespace: str, job: str) -> str:
-    """As :func:`default_transactional_id_prefix`; two Kubernetes clusters on one Kafka must set ``source.groupId``."""
-    return f"{namespace}.{job}"
+def default_group_id(namespace: str, job: str, cluster: str = "") -> str:
+    """As :func:`default_transactional_id_prefix`."""
+    return default_transactional_id_prefix(namespace, job, cluster)
 
 
-def default_transactional_id_prefix(namespace: str, job: str) -> str:
-    """Stable over delete and re-create, so that a successor fences its predecessor; ``namespace.name`` is unique in a
-    cluster. Two Kubernetes clusters on one Kafka must set ``sink.transactions.idPrefix``."""
-    return f"{namespace}.{job}"
+def default_transactional_id_prefix(namespace: str, job: str, cluster: str = "") -> str:
+    """Stable over delete and re-create, so that a successor fences its predecessor.
+
+    ``namespace.name`` is unique in a Kubernetes cluster.
+
+    :param cluster: the administrator's id of the Kubernetes cluster, where several use one Kafka; empty for none.
+    """
+    return ".".join(filter(None, (namespace, job, cluster)))
 
 
 def labels(job: str, *, attempt: int | None = None, role: str | None = None) -> dict[str, str]:

@@ -16,11 +16,13 @@ from kafkasparkjob_operator.observation.observation import (
     Kept,
     Live,
     Observation,
+    cluster_id_of,
     recorded_number,
     stable_revision,
 )
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
+from kafkasparkjob_operator.resources.config_maps import CLUSTER_ID_KEY
 from kafkasparkjob_operator.resources.revisions import KEPT, modules_name
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.phases import FIRST_REPORT_SECONDS
@@ -44,6 +46,24 @@ _START_AFTER_STOP: dict[str, StartReason] = {
     StopReason.SPEC_CHANGE: StartReason.SPEC_CHANGED,
     StopReason.ROLLBACK: StartReason.ROLLED_BACK,
 }
+
+
+def settings_of(observation: Observation, settings: JobSettings) -> JobSettings:
+    """The administrator's settings for one job, whose names at Kafka never change by themselves.
+
+    A job keeps the cluster id that its first attempt had, or keeps having none. Called at the begin of a plan. Where
+    the status is lost the live look has the attempts' ConfigMaps; nothing is started or stopped before it.
+    """
+    job, live = observation.job, observation.live
+    if CLUSTER_ID_KEY in job.status or recorded_number(job):
+        return replace(settings, cluster_id=cluster_id_of(job.status))
+    uid = job.identity.uid
+    records = [record for record in live.records if record.owner_uid == uid] if live is not None else []
+    if records:
+        return replace(settings, cluster_id=max(records, key=lambda record: record.attempt).cluster_id)
+    document = None if live is None else live.state.document
+    new = names.default_transactional_id_prefix(job.identity.namespace, job.identity.name, settings.cluster_id)
+    return settings if document is None or document.prefix == new else replace(settings, cluster_id="")
 
 
 def own_drivers(observation: Observation) -> list[PodView]:
@@ -255,5 +275,6 @@ def show_start(draft: StatusDraft, attempt: int, reason: StartReason | None) -> 
 def show_spec(draft: StatusDraft, desired: DesiredJob) -> None:
     """Writes what the spec of an attempt says about it; called as :func:`show_start`."""
     draft.replace("parallelism", desired.spec.parallelism)
+    draft.replace(CLUSTER_ID_KEY, desired.cluster_id or None)
     draft.replace("executors", {"desired": desired.workload.executor_instances, "running": 0})
     draft.section("transactions")["prefix"] = desired.spec.sink.transactional_id_prefix

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.decisions import running
-from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of
+from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of, settings_of
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
 from kafkasparkjob_operator.decisions.checks.code import changed_code, missing_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
@@ -118,8 +118,8 @@ class _Planner:
         self.preparing = self.restarts = self.awaits_restart = False
         self.step = Step()
         self.suspend = self.job.spec.get("suspend") is True
-        self.settings = settings
-        self.desired = judge_specification(self.draft, self.job, settings)
+        self.settings = settings_of(observation, settings)
+        self.desired = judge_specification(self.draft, self.job, self.settings)
         self.standbys = standby_pods(observation, self.desired)
         self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
 

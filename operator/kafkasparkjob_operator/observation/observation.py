@@ -26,6 +26,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import (
+    CLUSTER_ID_KEY,
     CODE_KEY,
     DEFAULT_IMAGE_KEY,
     REFERENCES_KEY,
@@ -91,6 +92,7 @@ class AttemptRecord:
     :param code: digest of the modules at the start; empty where it was unknown, or an older release started it.
     :param revision: the ConfigMap of its revision; empty where it only settles, or an older release started it.
     :param stateless: the first attempt that was to begin without the checkpoint; 0 for none.
+    :param cluster_id: of the Kubernetes cluster, in its default names at Kafka; empty for none.
     """
 
     attempt: int
@@ -106,6 +108,7 @@ class AttemptRecord:
     code: str = ""
     revision: str = ""
     stateless: int = 0
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +297,11 @@ def recorded_number(job: JobResource) -> int:
     return number if isinstance(number, int) and number > 0 else 0
 
 
+def cluster_id_of(status: Mapping[str, Any]) -> str:
+    """The id of the Kubernetes cluster in the job's default names at Kafka; empty for none."""
+    return str(status.get(CLUSTER_ID_KEY) or "")
+
+
 def stable_revision(job: JobResource) -> str:
     """The ConfigMap of the revision that ``status.stable`` names; empty for none."""
     stable = job.status.get("stable")
@@ -324,14 +332,16 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
         revision, stateless = str(recorded.get(REVISION_NAME_KEY, "")), whole_of(recorded.get(STATELESS_KEY, 0))
+        cluster_id = str(recorded.get(CLUSTER_ID_KEY, ""))
     except (ValueError, TypeError, KeyError, RecursionError):
         generation, spec, settles, image, references, code, revision = 0, {}, False, "", References(), "", ""
-        stateless = 0
+        stateless, cluster_id = 0, ""
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
         uid=str(body["metadata"].get("uid", "")), name=str(body["metadata"].get("name", "")), settles=settles,
         default_image=image, references=references, code=code, revision=revision, stateless=stateless,
+        cluster_id=cluster_id,
     )  # fmt: skip
 
 

@@ -45,6 +45,9 @@ REVISION_NAME_KEY = "revision"
 STATELESS_KEY = "stateless"
 """Likewise: :attr:`sparkapp.model.job.spec.Job.stateless` of the attempt; absent for 0."""
 
+CLUSTER_ID_KEY = "clusterId"
+"""Likewise: the id of the Kubernetes cluster in the attempt's default names at Kafka; absent where they have none."""
+
 
 def state_config_map(job: JobIdentity) -> dict[str, Any]:
     """Empty, and bound to the UID of the resource. Created once; a later loss is never repaired by guess."""
@@ -133,6 +136,7 @@ def attempt_config_map(
         REFERENCES_KEY: attempt_references(job, mounted, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
         **({STATELESS_KEY: stateless} if stateless else {}),
+        **({CLUSTER_ID_KEY: desired.cluster_id} if desired.cluster_id else {}),
         **({REVISION_NAME_KEY: revision} if revision else {}),
         **({} if modules is None else {CODE_KEY: modules.digest}),
         **({DEFAULT_IMAGE_KEY: desired.workload.image} if desired.workload.default_image else {}),

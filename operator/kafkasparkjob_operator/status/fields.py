@@ -374,3 +374,8 @@ class JobStatus:
     source: Reading | None = at("Progress of reading.", default=None)
     sink: Writing | None = at("Progress of writing.", default=None)
     transactions: Transactions | None = at("Kafka transactions of the job.", default=None)
+    cluster_id: str | None = at(
+        "Id of the Kubernetes cluster in the default names of consumer group and transactional ids, as"
+        " operator.clusterId of the chart was at the first start. It never changes. Absent where they have none.",
+        default=None,
+    )

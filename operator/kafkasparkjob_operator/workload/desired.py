@@ -111,6 +111,7 @@ class Workload:
 class DesiredJob:
     """A resource's spec, resolved.
 
+    :param cluster_id: of the Kubernetes cluster, in default names at Kafka; empty for none.
     :param places: for subtasks, of ``executor.instances`` executors; 0 where executors follow the parallelism.
     """
 
@@ -125,6 +126,7 @@ class DesiredJob:
     places: int = 0
     deletion: Deletion | None = None
     snapshots: SnapshotPolicy | None = None
+    cluster_id: str = ""
 
     @property
     def prepares_next(self) -> bool:
@@ -169,7 +171,7 @@ def desired_from_resource(
 
     :raises ConfigurationError: names the field and a valid value.
     """
-    job = spec_from_resource(spec, namespace=namespace, name=name)
+    job = spec_from_resource(spec, namespace=namespace, name=name, cluster=settings.cluster_id)
     own = read_part(OperatorSpec, Fields(spec, "spec"))
     _check_snapshots(own, job)
     _check_strategy(own.upgrade, job)
@@ -205,6 +207,7 @@ def desired_from_resource(
         places=executor.instances * executor.cores,
         deletion=own.deletion,
         snapshots=own.snapshots,
+        cluster_id=settings.cluster_id,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from sparkapp.model.errors import ConfigurationError
 PodUser = Mapping[str, int]
 """Fields of a pod's security context: ``runAsUser``, ``runAsGroup`` and ``fsGroup``."""
 _MAX_ID = 2**31 - 1
+CLUSTER_ID = re.compile(r"[a-z0-9]{1,16}")
+"""Without a hyphen, which stands before the numbers of transactional ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,8 @@ class JobSettings:
     :param executor: likewise, of executors.
     :param user: user and groups of the pods; a missing one is the platform's choice.
     :param allowed: the names that jobs may refer to.
+    :param cluster_id: in default names at Kafka: of new jobs, or of the job that the settings were narrowed to
+        (:func:`~kafkasparkjob_operator.decisions.attempts.settings_of`). Empty for none.
     """
 
     default_image: str = ""
@@ -35,6 +40,7 @@ class JobSettings:
     executor: PodTemplate = NO_TEMPLATE
     user: PodUser = field(default_factory=lambda: dict(IMAGE_USER))
     allowed: AllowedNames = field(default_factory=AllowedNames)
+    cluster_id: str = ""
 
 
 NO_SETTINGS = JobSettings()
@@ -54,7 +60,15 @@ def read_job_settings(settings: Settings) -> JobSettings:
         ),
         user=_user(settings.job_pod_security_context, "job.podSecurityContext"),
         allowed=read_allowed_names(settings.allowed_names, "job.allowedNames"),
+        cluster_id=_cluster_id(settings.cluster_id),
     )
+
+
+def _cluster_id(text: str) -> str:
+    if text and not CLUSTER_ID.fullmatch(text):
+        msg = f"operator.clusterId: {text!r} is not 1 to 16 lower case letters and digits"
+        raise ConfigurationError(msg, remedy="correct the values of the chart")
+    return text
 
 
 def _user(value: Mapping[str, Any], path: str) -> PodUser:

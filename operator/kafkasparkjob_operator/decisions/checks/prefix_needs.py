@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkasparkjob_operator.identity import JobIdentity, JobKey
-from kafkasparkjob_operator.observation.observation import PrefixRefusal
+from kafkasparkjob_operator.observation.observation import PrefixRefusal, cluster_id_of
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.workload import JobSettings
@@ -64,10 +64,14 @@ def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None
     sink, kafka, source = spec.get("sink"), spec.get("kafka"), spec.get("source")
     if not isinstance(sink, Mapping) or not isinstance(kafka, Mapping):
         return None
-    prefix, (group, shares) = _prefix_of(sink, meta), _group_of(source, meta)
+    started = _has_started(body.get("status"))
+    status = body.get("status")
+    own = cluster_id_of(status) if isinstance(status, Mapping) else ""
+    settings = replace(settings, cluster_id=own) if started or own else settings
+    default = names.default_group_id(meta["namespace"], meta["name"], settings.cluster_id)
+    prefix, (group, shares) = _prefix_of(sink, default), _group_of(source, default)
     if not prefix and not group:
         return None
-    started = _has_started(body.get("status"))
     return PrefixNeed(
         prefix=prefix,
         group=group,
@@ -85,20 +89,20 @@ def _addresses(kafka: object) -> frozenset[str]:
     return frozenset(str(servers).split(","))
 
 
-def _prefix_of(sink: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
+def _prefix_of(sink: Mapping[str, Any], default: str) -> str:
     if sink.get("deliveryGuarantee", EXACTLY_ONCE) != EXACTLY_ONCE:
         return ""
     transactions = sink.get("transactions")
     named = transactions.get("idPrefix") if isinstance(transactions, Mapping) else ""
-    return str(named or names.default_transactional_id_prefix(meta["namespace"], meta["name"]))
+    return str(named or default)
 
 
-def _group_of(source: object, meta: Mapping[str, Any]) -> tuple[str, bool]:
+def _group_of(source: object, default: str) -> tuple[str, bool]:
     if not isinstance(source, Mapping) or source.get("offsetCommit") == OffsetCommit.DISABLED:
         return "", False
     membership = source.get("groupMembership")
     shares = isinstance(membership, Mapping) and membership.get("mode") == MembershipMode.SUBSCRIBE
-    return str(source.get("groupId") or names.default_group_id(meta["namespace"], meta["name"])), shares
+    return str(source.get("groupId") or default), shares
 
 
 def _has_started(status: object) -> bool:

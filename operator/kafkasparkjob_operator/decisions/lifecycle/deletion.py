@@ -20,6 +20,7 @@ from kafkasparkjob_operator.decisions.attempts import (
     note_lost_attempt,
     own_drivers,
     record_of,
+    settings_of,
 )
 from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
@@ -155,7 +156,7 @@ class _Deletion:
         self.policy = DeletionPolicy.DRAIN if asked is None else asked.policy
         self.snapshot = asked is not None and asked.snapshot
         self.limit = limit if asked is None else min(limit, float(asked.deadline_seconds))
-        self.settings = settings
+        self.settings = settings_of(observation, settings)
         self.draft = StatusDraft(observation.job, now)
         self.attempt = current_attempt(observation)
         self.record = record_of(live, self.attempt, self.job.identity.uid)

@@ -93,9 +93,10 @@ class Sink:
         default=OnTransactionLost.REPLAY,
     )
     transactional_id_prefix: str = at(
-        "Prefix of the transactional ids. By default namespace.name of the job. Must begin with the"
-        " namespace and a period, unless the administrator allows another prefix. Two Kubernetes"
-        " clusters on one Kafka cluster must set it. Cannot change.",
+        "Prefix of the transactional ids. By default namespace.name of the job, followed by"
+        " status.clusterId. Must begin with the namespace and a period, unless the administrator allows another prefix."
+        " Two Kubernetes clusters on one Kafka cluster need this field or operator.clusterId of the chart. Cannot"
+        " change.",
         path="transactions.idPrefix",
         absent="",
         form=KAFKA_ID,

@@ -86,7 +86,8 @@ class Source:
     )
     group_id: str = at(
         "Consumer group that holds the committed offsets, of this job alone. By default namespace.name of"
-        " the job. Two Kubernetes clusters on one Kafka cluster must set it. Cannot change.",
+        " the job, followed by status.clusterId. Two Kubernetes clusters on one Kafka cluster need this field or"
+        " operator.clusterId of the chart. Cannot change.",
         form=text_of(1, 249),
         absent="",
     )
