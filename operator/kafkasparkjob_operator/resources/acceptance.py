@@ -31,6 +31,7 @@ MOST_METADATA = 32
 grows with them."""
 MOST_METADATA_CHARACTERS = 8192
 """Their characters, names included."""
+_IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
 _TITLES = {
     "images": "image", "secrets": "Secret", "configmaps": "ConfigMap", "audiences": "token audience",
     "persistentvolumeclaims": "PersistentVolumeClaim",
@@ -52,6 +53,7 @@ def accepted_job(
     chosen = replace(settings, default_image=recorded_image or settings.default_image)
     desired = desired_from_resource(spec, namespace=job.namespace, name=job.name, settings=chosen)
     _check_places(desired)
+    _check_settings(desired)
     _check_names(desired, job, settings)
     _check_limits(desired, job)
     return desired
@@ -76,6 +78,17 @@ def _check_places(desired: DesiredJob) -> None:
         least = math.ceil(subtasks / cores)
         remedy = f"remove spec.executor.instances, or set it to at least {least}, or set engine: MicroBatch"
         raise ConfigurationError(msg, remedy=remedy)
+
+
+def _check_settings(desired: DesiredJob) -> None:
+    """
+    :raises ConfigurationError: a setting would change the JSON of a query, and the engine has no session for it.
+    """
+    if not desired.spec.transform.sql or chosen_engine(desired.spec)[0] is not Engine.CONTINUOUS:
+        return
+    if desired.workload.spark_conf.get(_IGNORES_NULLS, "true").strip().lower() != "true":
+        msg = f"spec.sparkConf.{_IGNORES_NULLS}: the continuous engine leaves out null fields in the JSON of a query"
+        raise ConfigurationError(msg, remedy="remove it, or set engine: MicroBatch")
 
 
 def _check_names(desired: DesiredJob, job: JobIdentity, settings: JobSettings) -> None:

@@ -219,6 +219,16 @@ def test_subtasks_without_a_place_are_refused_where_all_run_at_once(engine: str)
     assert caught.value.remedy == "remove spec.executor.instances, or set it to at least 3, or set engine: MicroBatch"
 
 
+def test_a_setting_that_a_query_would_lose_is_refused() -> None:
+    setting = "spark.sql.jsonGenerator.ignoreNullFields"
+    job = {"transform": {"sql": {"query": "SELECT key, value FROM source"}}, "sparkConf": {setting: "false"}}
+    with pytest.raises(ConfigurationError, match=r"leaves out null fields in the JSON of a query") as caught:
+        accepted(engine="Auto", **job)
+    assert caught.value.remedy == "remove it, or set engine: MicroBatch"
+    accepted(**job)
+    accepted(engine="Continuous", **job | {"sparkConf": {setting: "true"}})
+
+
 def test_micro_batches_take_turns_and_a_default_has_room() -> None:
     accepted(parallelism=5, executor={"instances": 2, "cores": 2})
     accepted(engine="Auto", parallelism=5, executor={"instances": 1}, transform={"sql": {"query": "SELECT 1"}})
