@@ -185,6 +185,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+# The room that the autoscaler has for more executors.
+- apiGroups: [""]
+  resources: [resourcequotas]
+  verbs: [list]
 {{- end }}
 
 {{/* To any address: DNS may be a cache of the node at a link-local address. */}}

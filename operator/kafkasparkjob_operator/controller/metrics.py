@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -11,6 +11,9 @@ from prometheus_client.registry import Collector
 
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.observation.observation import JobResource
+from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.scaling_reason import DECISION
 from kafkasparkjob_operator.status.status import JobState
 
 
@@ -48,6 +51,12 @@ class OperatorMetrics:
         self.events_throttled = Counter(
             "kafkaspark_operator_events_throttled", "Events beyond the bucket of their job.", registry=self.registry
         )
+        self.scaling_decisions = Counter(
+            "kafkaspark_operator_scaling_decisions",
+            "Decisions of autoscalers, by the reason of their events: ScalingUp, ScalingDown, ScalingBlocked.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.leader = Gauge("kafkaspark_operator_leader", "1 while this process leads.", registry=self.registry)
         self.watch_refused = Gauge(
             "kafkaspark_operator_watch_refused",
@@ -64,6 +73,12 @@ class OperatorMetrics:
     def observe_request(self, verb: str, status: int) -> None:
         """Counts a request; status 0 where no answer came."""
         self.requests.labels(verb=verb, code=str(status)).inc()
+
+    def count_decisions(self, events: Iterable[JobEvent]) -> None:
+        """Counts the decisions of an autoscaler, by their events."""
+        for event in events:
+            if event.occurrence.startswith(DECISION) and not event.reported:
+                self.scaling_decisions.labels(reason=str(event.reason)).inc()
 
     def observe_dropped_event(self, status: int) -> None:
         """Counts an unpublished event; status 0 where no answer came in time."""
@@ -95,6 +110,16 @@ _NUMBERS: tuple[tuple[str, str, tuple[str, str]], ...] = (
     ),
     ("kafkaspark_job_checkpoint", "Number of the last completed checkpoint.", ("checkpoint", "id")),
     ("kafkaspark_job_checkpoint_bytes", "Size of the checkpoint document.", ("checkpoint", "bytes")),
+    (
+        "kafkaspark_job_autoscaler_recommended_parallelism",
+        "Parallelism that the load asks for, by the autoscaler.",
+        ("autoscaler", "recommended"),
+    ),
+    (
+        "kafkaspark_job_autoscaler_parallelism",
+        "Parallelism of the autoscaler's last decision; absent before the first.",
+        ("autoscaler", "parallelism"),
+    ),
     ("kafkaspark_job_open_transactions", "Transactions open at the last report.", ("transactions", "open")),
     ("kafkaspark_job_transactions_committed", "Transactions committed.", ("transactions", "committed")),
     ("kafkaspark_job_transactions_aborted", "Transactions aborted.", ("transactions", "aborted")),
@@ -131,6 +156,16 @@ class JobCollector(Collector):
             "Seconds since the oldest open transaction began, 0 where none is open; absent where unknown.",
             labels=labels,
         )
+        target = GaugeMetricFamily(
+            "kafkaspark_job_autoscaler_target_ratio",
+            "spec.autoscaler.targetUtilization: the share of its time that the busiest subtask is to work.",
+            labels=labels,
+        )
+        busy = GaugeMetricFamily(
+            "kafkaspark_job_busy_ratio",
+            "Mean share of their time that the subtasks of a job with an autoscaler work, by the last report.",
+            labels=labels,
+        )
         for key in self._cache.keys if self._exports_jobs() else ():
             job = self._cache.job(key)
             if job is None:
@@ -149,12 +184,23 @@ class JobCollector(Collector):
             last = clock.parse_time((status.get("checkpoint") or {}).get("time"))
             if last is not None:
                 age.add_metric(where, max(0.0, (clock.now() - last).total_seconds()))
+            self._add_load(job, target, busy)
             transactions = status.get("transactions") or {}
             if "open" in transactions:
                 began = clock.parse_time(transactions.get("oldestOpenTime"))
                 seconds = 0.0 if began is None else max(0.0, (clock.now() - began).total_seconds())
                 oldest.add_metric(where, seconds)
-        yield from (*families.values(), state, ready, age, duration, oldest)
+        yield from (*families.values(), state, ready, age, duration, oldest, target, busy)
+
+    def _add_load(self, job: JobResource, target: GaugeMetricFamily, busy: GaugeMetricFamily) -> None:
+        """Only of jobs with an autoscaler: a report is long."""
+        percent, where = _number(job.spec, ("autoscaler", "targetUtilization")), [*job.identity.key]
+        if percent is None:
+            return
+        target.add_metric(where, percent / 100)
+        report = self._cache.fresh_report(job.identity.key, job.identity.uid)
+        if report is not None and report.load is not None:
+            busy.add_metric(where, report.load.busy_percent / 100)
 
 
 def _number(status: Mapping[str, Any], path: tuple[str, str]) -> float | None:

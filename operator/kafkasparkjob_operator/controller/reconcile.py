@@ -20,6 +20,7 @@ from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.requests.hold import Hold
+from kafkasparkjob_operator.controller.requests.quotas import Quotas
 from kafkasparkjob_operator.controller.requests.snapshots import SnapshotRequests
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
@@ -104,6 +105,7 @@ class Reconciler:
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
         self._recorder = EventRecorder(self._runner.guard, dropped=dropped, throttled=throttled, now=now)
         self._restarting = RestartingJobs(concurrent_restarts, clock=time.monotonic, wake=queue.add)
+        self._quotas = Quotas(cluster)
         self._hold = Hold(self._runner, self._recorder, cache)
         self._snapshots = SnapshotRequests(self._runner, self._recorder, cache, now=now)
         self._looked_at: dict[JobKey, float] = {}
@@ -190,6 +192,14 @@ class Reconciler:
             self._queue.add_after(key, the_plan.look_again_after + 0.05)
 
     async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
+        """Plans, and once more with the quotas of the namespace where the plan asks for them."""
+        observation, the_plan = await self._first_plan(key)
+        if observation is not None and the_plan.asks_room:
+            observation = replace(observation, quotas=await self._quotas.of(key.namespace))
+            the_plan = self._planned(observation)
+        return observation, the_plan
+
+    async def _first_plan(self, key: JobKey) -> tuple[Observation | None, Plan]:
         """Plans from the cache where it is enough; before anything is created or deleted, from a live look."""
         changed = self._cache.take_access_change(key)
         if not changed and key in self._looked_at:
@@ -315,6 +325,7 @@ class Reconciler:
 
         An event that Kubernetes does not accept at once is dropped.
         """
+        self._metrics.count_decisions(events)
         await self._recorder.record(job, events)
         await self._write(job.identity.key, job, status)
 

@@ -186,6 +186,7 @@ class Plan:
     :param look_again_after: seconds after which time alone may change the plan.
     :param restarts: the job restarts, and counts among the jobs that do.
     :param awaits_restart: too many others do (:class:`~..observation.restarting.RestartingJobs`).
+    :param asks_room: the autoscaler wants to grow: read the quotas of the namespace, and plan again.
     :param needs_live: the cache is not enough: look at the API server and plan again. All other fields are empty.
     """
 
@@ -195,6 +196,7 @@ class Plan:
     look_again_after: float | None = None
     restarts: bool = False
     awaits_restart: bool = False
+    asks_room: bool = False
     needs_live: bool = False
 
     @property

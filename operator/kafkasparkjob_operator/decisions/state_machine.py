@@ -26,11 +26,8 @@ from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, s
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
-from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import (
-    own_parallelism,
-    with_effective_parallelism,
-)
-from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import autoscale, rescale_due
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import own_parallelism, with_effective_parallelism
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import Scaling, autoscale, rescale_due
 from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import Expiry, expiry
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
@@ -103,7 +100,7 @@ class _Planner:
         observation = with_own_pods(observation)
         if observation.foreign and observation.live is None:
             raise _LookFirst
-        self.spec_parallelism = own_parallelism(observation.job)
+        self.of_spec = own_parallelism(observation.job)
         observation = replace(observation, job=with_effective_parallelism(observation.job))
         self.observation = observation
         self.job = observation.job
@@ -115,7 +112,7 @@ class _Planner:
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
         self.rescaling = 0
-        self.preparing = self.restarts = self.awaits_restart = False
+        self.preparing = self.restarts = self.awaits_restart = self.asks_room = False
         self.step = Step()
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings_of(observation, settings)
@@ -163,6 +160,7 @@ class _Planner:
         return Plan(
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
             look_again_after=self.look_again_after, restarts=self.restarts, awaits_restart=self.awaits_restart,
+            asks_room=self.asks_room,
         )  # fmt: skip
 
     def _refuse(self, cause: Cause) -> None:
@@ -189,7 +187,7 @@ class _Planner:
         if self.desired is not None and not self.rescaling and not self.preparing and not is_refused(self.draft):
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         self._judge(report)
-        self._look_again(autoscale(self.draft, executors, report, self.desired, of_spec=self.spec_parallelism))
+        self._take(autoscale(self.observation, self.draft, executors, report, self.desired, of_spec=self.of_spec))
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
@@ -311,7 +309,8 @@ class _Planner:
         self.preparing = step.preparing and not is_refused(self.draft)
         return self.preparing or is_refused(self.draft)
 
-    def _take(self, step: Step | Expiry | Snapshots) -> None:
+    def _take(self, step: Step | Expiry | Snapshots | Scaling) -> None:
+        self.asks_room = self.asks_room or (isinstance(step, Scaling) and step.asks_room)
         self.actions.extend(step.actions)
         self._look_again(step.look_again_after)
 

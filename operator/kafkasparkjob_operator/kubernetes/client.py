@@ -133,6 +133,9 @@ class KubeCluster:
         path = everywhere(kind) if namespace is None else collection(kind, namespace)
         return self._pages(path, names.LABEL_JOB, accept=_METADATA_ONLY, items=METADATA_ITEMS)
 
+    async def list_quotas(self, namespace: str) -> Sequence[Body]:
+        return await self._list(collection("ResourceQuota", namespace), "")
+
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         selector = f"!{names.LABEL_JOB}"
         found = await self._list(

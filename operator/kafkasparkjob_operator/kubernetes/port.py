@@ -76,6 +76,10 @@ class Cluster(Protocol):
         """Metadata of the objects of jobs of that kind, in a namespace or in all, in pages. Without their data."""
         ...
 
+    async def list_quotas(self, namespace: str) -> Sequence[Body]:
+        """The ResourceQuotas of a namespace."""
+        ...
+
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         """Resource versions of the namespace's ConfigMaps that belong to no job, by name.
 

@@ -23,6 +23,7 @@ from kafkasparkjob_operator.identity import (
 )
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages
 from kafkasparkjob_operator.observation.pod_view import PodView, number_of, pod_view
+from kafkasparkjob_operator.observation.quota_view import QuotaRow
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.observation.state_view import StateView, state_view
 from kafkasparkjob_operator.resources.config_maps import (
@@ -169,6 +170,7 @@ class Observation:
     :param prepared: the attempt that last reported that its standby driver is prepared; untrusted.
     :param standby_refused: the generation for which this process could not create a standby driver; 0 for none.
     :param snapshots: that the operator has made of a job of this name, as the watch has brought them.
+    :param quotas: of the namespace; None where they were not asked.
     :param may_restart: False while the operator lets too many other jobs restart at the same time.
     :param live: None where the observation comes from the cache; a plan that creates or deletes needs a live look.
     """
@@ -187,6 +189,7 @@ class Observation:
     foreign: tuple[PodView, ...] = ()
     snapshots: tuple[SnapshotView, ...] = ()
     claims: Mapping[int, str] = field(default_factory=dict)
+    quotas: tuple[QuotaRow, ...] | None = None
 
 
 def job_resource(body: Mapping[str, Any]) -> JobResource:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sparkapp.model.event_reason import ExplainedReason
 
+DECISION = "scaling/"
+"""Begin of the occurrence of a decision's event."""
+
 
 class ScalingReason(ExplainedReason):
     """Why the parallelism changes, or stays."""

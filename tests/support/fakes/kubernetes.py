@@ -76,6 +76,9 @@ class FakeKubernetes:
             if names.LABEL_JOB in meta.get("labels", {}) and namespace in {None, meta["namespace"]}:
                 yield [{"kind": "PartialObjectMetadata", "metadata": meta}]
 
+    async def list_quotas(self, namespace: str) -> Sequence[Body]:
+        return [each for each in self._all("ResourceQuota") if each["metadata"]["namespace"] == namespace]
+
     async def list_versions(self, namespace: str) -> Mapping[str, str]:
         await asyncio.sleep(0)
         return {

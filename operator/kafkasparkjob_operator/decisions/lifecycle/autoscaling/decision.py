@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.demand import Demand, useful
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.history import History
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling.room import UNLIMITED, Room
 from kafkasparkjob_operator.status.scaling_reason import ScalingReason
 from kafkasparkjob_operator.workload import Autoscaler
 from sparkapp.model.report import PartitionLoad
@@ -47,6 +48,7 @@ class Situation:
     :param fits: the parallelism that the running executors have room for.
     :param running_since: when the attempt began to run.
     :param places: for subtasks, where the number of executors is fixed; 0 for any number.
+    :param room: that quotas leave; None where it was not asked.
     :param max_rate: records a second of a partition that the spec allows; 0 for any number.
     """
 
@@ -61,6 +63,7 @@ class Situation:
     running_since: datetime | None = None
     max_rate: int = 0
     places: int = 0
+    room: Room | None = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class Verdict:
     :param recommended: the parallelism that the load asks for; 0 where that is unknown.
     :param changes: the decision is new.
     :param advised: it would be, without ``dryRun``.
+    :param asks_room: it would be if quotas leave room, which was not asked.
     """
 
     history: History
@@ -79,6 +83,7 @@ class Verdict:
     recommended: int = 0
     changes: bool = False
     advised: bool = False
+    asks_room: bool = False
 
 
 def decide(policy: Autoscaler, situation: Situation, history: History, now: datetime) -> Verdict:
@@ -209,16 +214,24 @@ class _Judge:
                 f" {self.history.before} has read"
             )
             return self._stays(ScalingReason.INEFFECTIVE, message, more=True, recommended=needed)
-        return self._grows(room)
+        return self._grows(room, choices)
 
-    def _grows(self, parallelism: int) -> Verdict:
+    def _grows(self, parallelism: int, choices: list[int]) -> Verdict:
         since = self.history.above_since or self.now
         message = f"parallelism {parallelism} is needed since {since:%H:%M:%S}: {self._numbers(parallelism)}"
         if _age(since, self.now) < self.policy.stabilization_seconds:
             return self._stays(ScalingReason.STABILIZING, message, more=True, recommended=parallelism)
         if self.policy.excludes(self.now):
             return self._stays(ScalingReason.EXCLUDED_PERIOD, message, more=True, recommended=parallelism)
-        return self._changes(parallelism, ScalingReason.SCALED_UP, message)
+        room, runs = self.situation.room, self.situation.runs
+        if room is None:
+            waits = self._stays(ScalingReason.STABILIZING, message, more=True, recommended=parallelism)
+            return replace(waits, asks_room=True)
+        tried = max((each for each in choices if runs < each <= min(parallelism, room.parallelism)), default=None)
+        message += room.cause
+        if tried is None:
+            return self._stays(ScalingReason.NO_ROOM, message, more=True, recommended=parallelism)
+        return self._changes(tried, ScalingReason.SCALED_UP, message)
 
     def _without_choice(self, choices: list[int]) -> Verdict:
         heaviest, runs, load = self.demand.heaviest, self.situation.runs, self.demand.load
