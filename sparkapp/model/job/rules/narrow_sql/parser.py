@@ -44,21 +44,11 @@ _MIRRORED = {
     Operator.GREATER: Operator.LESS, Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
 }  # fmt: skip
 _RESERVED = (
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "AND",
-    "OR",
-    "NOT",
-    "IS",
-    "IN",
-    "BETWEEN",
-    "AS",
-    "NULL",
-    "TRUE",
-    "FALSE",
-    "CASE",
-)
+    "SELECT", "FROM", "WHERE", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "AS", "NULL", "TRUE", "FALSE", "CASE",
+    # Operators: FROM is a name behind them in Spark's grammar.
+    "LIKE", "ILIKE", "RLIKE", "REGEXP", "COLLATE", "DIV",
+)  # fmt: skip
+_SHOWN = 100
 _Value = Field | AsText
 _Literal = str | int | float | bool
 
@@ -380,8 +370,9 @@ def _literal(kind: SqlType, operator: Operator, literal: _Literal) -> _Literal:
     elif json is Type.STRING:
         return literal
     shown = literal if isinstance(literal, _Number) else repr(literal)
-    raise InvalidArgument(f"with a comparison of {name_of(kind)} with {shown}")
+    return _refuse(f"a comparison of {name_of(kind)} with {shown}")
 
 
 def _refuse(what: str) -> NoReturn:
-    raise InvalidArgument(f"with {what}" if what else "that ends early")
+    shown = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}…"
+    raise InvalidArgument(f"with {shown}" if what else "that ends early")

@@ -47,6 +47,8 @@ _TOKEN = re.compile(
     r")",
     re.ASCII,
 )
+_SPACE = " \t\n\r\f\v"
+_SPACES = re.compile(r"\s+", re.ASCII)
 _SHOWN = 20
 
 
@@ -55,11 +57,11 @@ def tokens_of(query: str) -> list[Token]:
 
     :raises InvalidArgument: a narrow query has no such token.
     """
-    found, at, end = [], 0, len(query.rstrip())
+    found, at, end = [], 0, len(query.rstrip(_SPACE))
     while at < end:
         match = _TOKEN.match(query, at)
         if match is None or match.lastgroup is None:
-            raise InvalidArgument(f"with {query[at:end].split(maxsplit=1)[0][:_SHOWN]!r}")
+            raise InvalidArgument(f"with {_SPACES.split(query[at:end].lstrip(_SPACE), maxsplit=1)[0][:_SHOWN]!r}")
         found.append(Token(Kind[match.lastgroup], match[match.lastgroup]))
         at = match.end()
     return [*found, Token(Kind.END, "")]

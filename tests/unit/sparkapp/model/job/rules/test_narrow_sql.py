@@ -110,6 +110,9 @@ def test_a_literal_has_the_type_of_its_column() -> None:
         ("count(*) AS value FROM source", "count()"),
         ("upper(value.s) AS value FROM source", "upper()"),
         ("value.id + 1 AS value FROM source", "'+'"),
+        ("key AS value, value.id DIV FROM source", "with DIV"),
+        ("key AS value, value.s COLLATE FROM source", "with COLLATE"),
+        ("key AS value, value.s like FROM source", "with like"),
         ("value.Id AS value FROM source", "the name 'value.Id'"),
         ("Value AS value FROM source", "the name 'Value'"),
         ("value.l.x AS value FROM source", "the name 'l.x'"),
@@ -145,6 +148,7 @@ def test_a_literal_has_the_type_of_its_column() -> None:
         ("key AS value FROM source WHERE value.amount > - key", "with -key"),
         ("key AS value FROM source WHERE value.s = '${x}'", "with"),
         ("key AS value FROM source -- all", "with '--'"),
+        ("key AS value FROM source\x85", "with '\\x85'"),
         ("key AS value FROM source WHERE value.s <=> 'a'", "with ="),
         ("key AS value FROM source WHERE (value.id = 1", "that ends early"),
         ("key AS value FROM source WHERE value.id IN (value.id)", "IN of columns"),
@@ -155,6 +159,13 @@ def test_all_else_is_left_to_spark(rest: str, what: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         narrow(f"SELECT {rest}")
     assert what in refused.value.message
+
+
+@pytest.mark.parametrize("rest", ["{}", "value.{}", "value FROM {}", "value FROM source WHERE value.id = '{}'"])
+def test_the_message_has_a_bound(rest: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        narrow(f"SELECT {rest}".format("a" * 30_000))
+    assert len(refused.value.message) < 200
 
 
 def test_nested_conditions_have_a_bound() -> None:
