@@ -6,7 +6,7 @@ an API server and an operator of its own, and is a column of the table:
 
 - jobs are created as fast as the API server takes them, and then a few next to the others;
 - each driver runs and reports, at a pace;
-- nothing changes for longer than the time between two sweeps;
+- nothing changes for longer than the time between two sweeps, after every job has been looked at;
 - another operator adopts every job.
 """
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, nargs="+", default=[200, 1000], help="sizes of the fleet")
     parser.add_argument("--pace", type=float, default=2500 / 60, help="first reports a second")
-    parser.add_argument("--idle", type=float, default=330, help="seconds without a change; a sweep begins every 300 s")
+    parser.add_argument("--sweep", type=int, default=300, help="seconds between two sweeps, resyncSeconds of the chart")
     options = parser.parse_args()
     columns: dict[int, Figures] = {}
     for count in options.jobs:
@@ -54,14 +54,14 @@ def main() -> None:
         if bin_folder is None:
             parser.error("make cluster-up builds the API server's program")
         with api_server(folder, bin_folder) as kubeconfig:
-            columns[count] = measured(kubeconfig, folder, count, pace=options.pace, idle=options.idle)
+            columns[count] = measured(kubeconfig, folder, count, pace=options.pace, sweep=options.sweep)
     print(f"\n{os.cpu_count()} processors, load {os.getloadavg()[2]:.1f} in the last 15 minutes\n")
     print(table(columns))
 
 
-def measured(kubeconfig: Path, folder: Path, count: int, *, pace: float, idle: float) -> Figures:
+def measured(kubeconfig: Path, folder: Path, count: int, *, pace: float, sweep: int) -> Figures:
     """A column of the table."""
-    fleet = Fleet(kubeconfig, folder, count, pace=pace, idle=idle)
+    fleet = Fleet(kubeconfig, folder, count, pace=pace, sweep=sweep)
     try:
         jobs = fleet.start()
         fleet.run(jobs)

@@ -36,17 +36,18 @@ Figures = dict[str, str]
 class Fleet:
     """Jobs on an API server, and the operator that manages them.
 
-    :param count: jobs. :param pace: first reports a second. :param idle: seconds without any change.
+    :param count: jobs. :param pace: first reports a second. :param sweep: seconds between two sweeps.
     :ivar figures: what was measured.
     """
 
-    def __init__(self, kubeconfig: Path, folder: Path, count: int, *, pace: float, idle: float) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, count: int, *, pace: float, sweep: int) -> None:
         self._kubeconfig, self._folder, self._count = kubeconfig, folder, count
-        self._pace, self._idle = pace, idle
+        self._pace, self._sweep = pace, sweep
+        self._settings = {"numbers_seconds": "5", "resync_seconds": str(sweep)}
         self.api = ApiClient(kubeconfig)
         self.api.install_definition()
         self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self.operator = OperatorProcess(kubeconfig, NAMESPACE, folder / "operator.log", {"numbers_seconds": "5"})
+        self.operator = OperatorProcess(kubeconfig, NAMESPACE, folder / "operator.log", self._settings)
         self.operator.await_leading()
         self._pods = FirstSeen(self.api, f"/api/v1/namespaces/{NAMESPACE}/pods", _job_of_driver)
         self._reported = FirstSeen(self.api, JOBS.format(NAMESPACE), _job_with_report)
@@ -86,9 +87,11 @@ class Fleet:
         self._note("CPU of a heartbeat", f"{(self._cpu() - cpu) / len(jobs) * 1000:.1f} ms")
 
     def do_nothing(self) -> None:
-        """No job changes."""
+        """No job changes for two sweeps: the first looks at every job, for which no list was before its last look."""
+        time.sleep(self._sweep * 1.6)
+        self._rest()
         cpu, requests, began = self._cpu(), self._requests(), time.monotonic()
-        time.sleep(self._idle)
+        time.sleep(self._sweep * 1.1)
         took = time.monotonic() - began
         self._note("requests a second, idle", f"{(self._requests() - requests) / took:.2f}")
         self._note("CPU, idle", f"{(self._cpu() - cpu) / took * 100:.0f} %")
@@ -99,7 +102,7 @@ class Fleet:
         self.operator.stop()
         versions = self._versions()
         began = time.monotonic()
-        self.operator = OperatorProcess(self._kubeconfig, NAMESPACE, self._folder / "second.log")
+        self.operator = OperatorProcess(self._kubeconfig, NAMESPACE, self._folder / "second.log", self._settings)
         done = 'kafkaspark_operator_reconcile_duration_seconds_count{result="ok"}'
         await_that(
             "every job is adopted", lambda: _metric(self.operator, done) >= len(jobs), seconds=1800, pause=10
@@ -164,7 +167,7 @@ class Fleet:
             while True:
                 answer = self.api.call("GET", f"/{path}?limit=1000&continue={more}", accept=METADATA)
                 found |= {
-                    f"{each['metadata']['uid']} {each['metadata']['resourceVersion']}" for each in answer["items"]
+                    f"{each['metadata']['uid']} {each['metadata']['resourceVersion']}" for each in answer["items"] or ()
                 }
                 more = answer["metadata"].get("continue", "")
                 if not more:
