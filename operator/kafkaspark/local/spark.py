@@ -116,6 +116,8 @@ class LocalSpark:
         session.sparkContext.environment.update(
             {
                 "PYTHONDONTWRITEBYTECODE": "1",
+                # Else workers import from the folder in which Spark was started, before that of the job.
+                "PYTHONSAFEPATH": "1",
                 "PYTHONPATH": os.pathsep.join([str(user_code().folder), str(_REPOSITORY)]),
             }
         )
