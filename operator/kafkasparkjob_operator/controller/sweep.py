@@ -77,12 +77,17 @@ class Sweep:
                 await self.note_versions()
 
     async def note_versions(self) -> None:
-        """Lists without a consequence: looks that begin later are proven by the next sweep. Called by :meth:`run`."""
+        """Lists, and queues every job: looks that begin from now on are proven by the next sweep. For :meth:`run`.
+
+        A watch that begins behind the list passes over the version of a job that the list has brought.
+        """
         self._proofs = {}
         for namespace in self._namespaces or (None,):
-            listed = await self._list(namespace)
-            for key, number in (await self._versions(namespace, listed or {})).items():
+            listed = await self._list(namespace) or {}
+            for key, number in (await self._versions(namespace, listed)).items():
                 self._proofs[key] = Proof(number, time.monotonic())
+            for key in listed:
+                self._queue.add(key)
 
     async def sweep(self, spread: float) -> None:
         """Queues every job once, spread over some seconds to limit the load of the API server.

@@ -149,6 +149,15 @@ async def test_a_look_before_the_list_is_repeated_once() -> None:
     assert not await fleet.is_doubted()
 
 
+async def test_a_job_that_a_list_has_brought_before_its_watch_is_looked_at() -> None:
+    kubernetes, queue = FakeKubernetes(), WorkQueue()
+    kubernetes.add_job(job("team", "orders"))
+    sweep = Sweep(kubernetes, Cache(), queue, (), looked_at=lambda _: -math.inf)
+    await sweep.note_versions()
+    assert len(queue) == 1
+    assert await queue.take() == JobKey("team", "orders")
+
+
 async def test_a_job_without_a_list_of_its_own_gets_a_live_look() -> None:
     fleet = Fleet()
     fleet.look()
@@ -171,6 +180,7 @@ async def test_a_refused_list_asks_for_live_looks(fleet: Fleet, caplog: pytest.L
 async def test_a_job_at_rest_is_queued_only_when_something_has_changed() -> None:
     fleet = Fleet(status={"state": "Suspended"})
     await fleet.sweeper.note_versions()
+    fleet.queue.done(await fleet.queue.take())
     fleet.look()
     await fleet.sweeper.sweep(0)
     assert len(fleet.queue) == 0

@@ -61,7 +61,7 @@ def gain_leadership(operator_fixture: OperatorFixture) -> None:
     """As the runtime does it, without its connections."""
     runtime: Any = SimpleNamespace(
         metrics=operator_fixture.metrics, reconciler=operator_fixture.reconciler, cache=operator_fixture.cache,
-        queue=operator_fixture.queue,
+        queue=operator_fixture.queue, sweep=SimpleNamespace(begin=lambda: None),
     )  # fmt: skip
     _Operator._leadership_changed(runtime, True)
 
