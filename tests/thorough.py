@@ -62,6 +62,7 @@ THOROUGH = (
     f"{_KUBEAPI}security/test_operator.py::test_each_granted_verb",
     f"{_KUBEAPI}security/test_operator.py::test_only_selected_namespaces",
     f"{_KUBEAPI}security/test_spark_ports",
+    f"{_KUBEAPI}test_blue_green.py::test_a_revision_takes_over_before_the_old_pod_is_gone[",
     f"{_KUBEAPI}test_namespaces",
     f"{_KUBEAPI}test_noisy_neighbours",
     f"{_KUBEAPI}test_refused_executors",
@@ -87,6 +88,7 @@ THOROUGH = (
     "tests/integration/bench/",
     # The protocol's story of it stays.
     "tests/integration/cli/test_hanging_transactions",
+    "tests/integration/cli/test_state_rows",
     # A JVM each; test_micro_batch.py has the engine's part of them, and the guide a run of pytest.
     "tests/integration/laptop/test_dev.py::test_code_job_and_input_are_read_again[python]",
     "tests/integration/laptop/test_dev_broker",
@@ -117,6 +119,7 @@ OF_EVERY_COMMIT = (
     f"{_ENGINE}local_pace.py::test_killed_drivers",
     f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
     f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",
+    f"{_KUBEAPI}test_blue_green.py::test_a_revision_takes_over_before_the_old_pod_is_gone[None",
     f"{_PROTOCOL}crashes.py::test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost[after-flush-True",
     f"{_PROTOCOL}crashes.py::test_a_job_that_was_down_for_longer_than_its_transactions_live[between-commits",
     f"{_PROTOCOL}local_subtasks.py::test_kills_and_freezes[0",
