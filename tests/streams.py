@@ -140,13 +140,16 @@ def streams(*, is_every: bool) -> list[Stream]:
     protocol = _dealt("protocol", 4 if is_every else 3, files_below(_PROTOCOL))
     engine = _dealt("engine", 3 if is_every else 1, files_below(_ENGINE), niceness=5)
     parts = _dealt("parts", 2, files_below("tests/integration", apart))
+    # The second half fills the processors at the end, when the others wait.
+    units = _dealt("units", 2, files_below("tests/unit"), niceness=10)
+    units[0].patient = True
     found = [
         Stream("stories", [*_STORIES, "-vv"], stage=_JOBS),
         Stream("jobs", [_CLUSTER, *elsewhere, "-vv"], stage=_JOBS),
         Stream("operator", [*CHANGE_THE_OPERATOR, "-vv"], stage=_OPERATOR),
         Stream("kubernetes", [_KUBEAPI], patient=True, niceness=5),
         Stream("properties", ["tests/property"], patient=True, niceness=10),
-        Stream("units", ["tests/unit"], patient=True, niceness=10),
+        units[0],
         *protocol,
         *parts,
         Stream("faults", [_FAULTS]),
@@ -154,6 +157,7 @@ def streams(*, is_every: bool) -> list[Stream]:
         Stream("dataplane", [_DATAPLANE]),
         Stream("conformance", ["tests/conformance"]),
         Stream("security", [_SECURITY]),
+        units[1],
     ]
     for stream in found:
         stream.is_every = is_every
