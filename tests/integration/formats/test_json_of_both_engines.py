@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -24,7 +21,6 @@ from sparkapp.spark.frames.formats.json_columns import JsonReader, json_column
 from sparkapp.spark.frames.formats.json_format import parse_json
 from sparkapp.spark.frames.record_policy import error_column
 from tests.support.formats.json_corpus import CASES, COLUMNS, FRACTIONS, FRAMED, LIMITS
-from tests.support.jobs.local_job import QUICK_JVM
 from tests.support.jobs.plain_job import plain_spec
 
 pytestmark = pytest.mark.spark
@@ -37,15 +33,6 @@ SCHEMAS = (
     "l ARRAY<ARRAY<BIGINT>>, s ARRAY<STRING>, d ARRAY<DOUBLE>",
     "`a b` STRING, `ü` INT, I INT, i_2 TINYINT",
 )
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    builder: Any = SparkSession.builder
-    with patch.dict(os.environ, QUICK_JVM):
-        session = builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
 
 
 def read_by_spark(spark: SparkSession, values: list[bytes], schema: str) -> list[Read]:

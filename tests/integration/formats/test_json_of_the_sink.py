@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from pyspark.sql import functions as f
 from sparkapp.formats.encoders.record_encoder import RecordEncoder
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
-from tests.support.jobs.local_job import QUICK_JVM
 
 pytestmark = pytest.mark.spark
 
@@ -56,18 +52,6 @@ ROWS = st.tuples(
     optional(st.floats() | st.integers(-(10**9), 10**9).map(lambda number: number / 1000)),
     optional(st.floats(width=32)),
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    builder: Any = SparkSession.builder
-    with patch.dict(os.environ, QUICK_JVM):
-        session = (
-            builder.master("local[1]").config("spark.ui.enabled", "false")
-            .config("spark.sql.session.timeZone", "UTC").getOrCreate()
-        )  # fmt: skip
-    yield session
-    session.stop()
 
 
 def generated() -> list[Any]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -31,7 +28,6 @@ from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.tasks.data_source import SOURCE_DDL
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
-from tests.support.jobs.local_job import QUICK_JVM
 from tests.support.jobs.plain_job import plain_spec
 
 pytestmark = pytest.mark.spark
@@ -47,18 +43,6 @@ WORDS = ["", "a", "ab", "b", "ü", "'", '"', "\\", "\n", "\u0001", "\U0001f600",
 NOT_UTF_8 = [b"\xff", b"\xe2\x82", b"\xf0\x9f\x98a", b"\xed\xa0\x80"]
 NUMBERS = [0, 1, -1, 2, 127, -128, 2**31 - 1, -(2**63), 2**63 - 1, 2**53 + 1]
 FRACTIONS = [0.0, -0.0, 0.5, 1.0, -1.5, 3.0, 1e22, 2e23, 1e-3, 9999999.0, 1e7, 5e-324, math.inf, -math.inf, math.nan]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    builder: Any = SparkSession.builder
-    with patch.dict(os.environ, QUICK_JVM):
-        session = (
-            builder.master("local[1]").config("spark.ui.enabled", "false")
-            .config("spark.sql.session.timeZone", "UTC").getOrCreate()
-        )  # fmt: skip
-    yield session
-    session.stop()
 
 
 def job_of(query: str, **fields: Any) -> Job:
