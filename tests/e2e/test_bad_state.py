@@ -23,13 +23,8 @@ def suspended(make_cluster_job: MakeClusterJob) -> ClusterJob:
     cluster_job.load(RECORDS)
     cluster_job.apply()
     cluster_job.job.wait_read(RECORDS)
-    suspend(cluster_job)
+    cluster_job.suspend()
     return cluster_job
-
-
-def suspend(cluster_job: ClusterJob) -> None:
-    cluster_job.change(suspend=True)
-    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
 
 
 def write(cluster_job: ClusterJob, text: str) -> None:
@@ -57,7 +52,7 @@ def test_truncated_state_stops_the_job(suspended: ClusterJob) -> None:
     assert cluster_job.job.attempt <= before + 1, "no crash loop"
 
     write(cluster_job, good)
-    suspend(cluster_job)
+    cluster_job.suspend()
     assert condition_of(cluster_job.job.status, "Ready")["status"] == "False"
 
 

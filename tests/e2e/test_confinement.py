@@ -84,7 +84,6 @@ def test_a_frozen_executor_is_deleted_and_replaced(cluster_job: ClusterJob) -> N
 
 
 def test_a_drained_driver_leaves_no_executor(cluster_job: ClusterJob) -> None:
-    cluster_job.change(suspend=True)
-    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
+    cluster_job.suspend()
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
     cluster_job.assert_nothing_open()

@@ -36,8 +36,7 @@ def test_a_job_through_crash_rescale_suspend_upgrade_and_deletion(make_cluster_j
     cluster_job.assert_exactly_once(rescaled)
     assert_confined(cluster_job)
 
-    cluster_job.change(suspend=True)
-    job.wait("Suspended", lambda status: status.get("state") == "Suspended")
+    cluster_job.suspend()
     job.wait_pods("no pod is left", lambda pods: not pods)
     cluster_job.assert_nothing_open()
     suspended = cluster_job.load(BATCH)

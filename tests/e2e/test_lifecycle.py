@@ -95,8 +95,7 @@ def test_a_user_without_a_name_completes_checkpoints(cluster_job: ClusterJob) ->
 
 def test_suspend_drains_and_resume_continues_where_it_stopped(cluster_job: ClusterJob) -> None:
     before = cluster_job.job.attempt
-    cluster_job.change(suspend=True)
-    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
+    cluster_job.suspend()
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
     cluster_job.assert_nothing_open()
     state = cluster_job.state_text()

@@ -52,7 +52,6 @@ def test_a_rescale_goes_to_an_attempt_that_is_prepared(cluster_job: ClusterJob) 
 
 
 def test_a_job_that_is_suspended_keeps_nobody(cluster_job: ClusterJob) -> None:
-    cluster_job.change(suspend=True)
-    cluster_job.job.wait("Suspended", lambda status: status.get("state") == "Suspended")
+    cluster_job.suspend()
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
     cluster_job.assert_nothing_open()

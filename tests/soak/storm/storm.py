@@ -172,7 +172,7 @@ class Storm:
             return
         snapshot = self._dice.choice(ready)
         self._thaw()
-        self._rest()
+        self._place.suspend(seconds=_PATIENCE)
         document = self._document()
         if document.local is not None and not document.local.ended:
             # The drain was killed: the job may have written more than the document says.
@@ -197,11 +197,6 @@ class Storm:
         assert text is not None, "a job that has run has a document"
         return decode(text, job_uid=job["metadata"]["uid"])
 
-    def _rest(self) -> None:
-        """Suspends the job until its user resumes it."""
-        self._place.change(suspend=True)
-        self._job.wait("Suspended", lambda status: status.get("state") == "Suspended", seconds=_PATIENCE)
-
     def _await_progress(self) -> None:
         """Blocks until the job is Ready as its resource is now, and a checkpoint of that attempt is final."""
         began = time.monotonic()
@@ -218,7 +213,7 @@ class Storm:
         until = time.monotonic() + _PATIENCE
         while self._differences(source) and time.monotonic() < until:
             time.sleep(5)
-        self._rest()
+        self._place.suspend(seconds=_PATIENCE)
         found = self._differences(source)
         assert not found, "; ".join(found)
         self._place.assert_nothing_open()

@@ -111,6 +111,14 @@ class ClusterJob:
         """Changes the job's spec."""
         self.kubectl.patch(names.PLURAL, NAME, {"spec": changes})
 
+    def suspend(self, *, seconds: float = PATIENCE) -> None:
+        """Suspends the job, and blocks until it says so.
+
+        :raises TimedOut: it does not.
+        """
+        self.change(suspend=True)
+        self.job.wait("Suspended", lambda status: status.get("state") == "Suspended", seconds=seconds)
+
     def load(self, count: int, *, topic: str = "", rate: float = 1e9) -> int:
         """Puts ``count`` more records into the source topic, or another one; returns how many there are now.
 
