@@ -88,6 +88,7 @@ THOROUGH = (
     "tests/integration/bench/",
     # The protocol's story of it stays.
     "tests/integration/cli/test_hanging_transactions",
+    # Spark for each of its sources of state.
     "tests/integration/cli/test_state_rows",
     # A JVM each; test_micro_batch.py has the engine's part of them, and the guide a run of pytest.
     "tests/integration/laptop/test_dev.py::test_code_job_and_input_are_read_again[python]",

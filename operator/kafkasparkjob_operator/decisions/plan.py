@@ -62,9 +62,9 @@ class StartAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activate:
-    """Activate a standby driver, identified by UID: every pod of every previous attempt is gone.
+    """Activate a standby driver, identified by UID. Every pod of every previous attempt is gone, unless ``is_next``.
 
-    :param is_next: it is told that it is next: it begins by itself when the attempt before it has drained.
+    :param is_next: the driver begins by itself, when the attempt before it has drained.
     """
 
     name: str
