@@ -10,14 +10,18 @@ ends with its last test.
 A stream writes ``artifacts/<stream>.log``, and ``artifacts/<stream>.costs`` with the cost of each test. The program
 prints their progress with the failures so far, because a limit of time may end the run before its reports. It prints
 a stream's report when the stream has ended, and at the end the failures of all. The exit status is 0 if all passed.
+
+A stream's temporary files are in a folder of its own. It is removed unless a test of the stream failed.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,6 +74,8 @@ class Stream:
     niceness: int = 0
     is_every: bool = True
     process: subprocess.Popen[bytes] | None = None
+    temporary: str = ""
+    """The folder of its temporary files. Tests kill processes with SIGKILL, and those remove nothing."""
     cost: str = ""
     """After its end: the duration, and the CPU time with that of its child processes."""
 
@@ -92,8 +98,11 @@ class Stream:
         pytest = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.costs", f"--costs={self.costs}"]
         selected = [] if self.is_every else ["-m", "not thorough"]
         command = ["nice", "-n", str(self.niceness), *pytest, *selected, *self.what]
+        # A short name, because a path of a socket may have 107 characters.
+        self.temporary = tempfile.mkdtemp(prefix="")
+        environment = {**os.environ, "TMPDIR": self.temporary}
         with self.log.open("wb") as output:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
     @property
     def status(self) -> int | None:
@@ -108,6 +117,10 @@ class Stream:
                 seconds = time.monotonic() - self._began
                 how = f", ended by signal {-self.process.returncode}" if self.process.returncode < 0 else ""
                 self.cost = f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU{how}"
+                if self.process.returncode:
+                    self.cost += f"; its files are in {self.temporary}"
+                else:
+                    shutil.rmtree(self.temporary, ignore_errors=True)
         return self.process.returncode
 
     @property

@@ -104,3 +104,19 @@ def test_a_stream_that_failed_tells_its_failures(tmp_path: Path, monkeypatch: py
     assert {Path(name).name for name in failing.failures} == {"test_it.py::test_fails", "test_it.py::test_breaks"}
     assert silent.failures == ["silent ended with status 4"]
     assert passing.failures == []
+
+
+def test_only_a_stream_that_failed_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tests.streams.ARTIFACTS", tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    test = tmp_path / "test_it.py"
+    test.write_text("import tempfile\ndef test_passes(): tempfile.mkstemp()\ndef test_fails(): assert 0\n")
+    passing, failing = (Stream(name, [f"{test}::test_{name}", "-c", os.devnull]) for name in ("passes", "fails"))
+    for each in (passing, failing):
+        each.start()
+        assert list(temporary.iterdir())
+        while each.status is None:
+            time.sleep(0.05)
+        assert [str(left) for left in temporary.iterdir()] == ([each.temporary] if each is failing else [])
+    assert failing.cost.endswith(f"its files are in {failing.temporary}")
