@@ -6,18 +6,20 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from demo.data import ALL_FLIGHTS
 from demo.manifest import ENGINES, write_project
-from demo.output import count_table, incidents_table, verdict_line
-from demo.story import NAMESPACE, FlightsStory
+from demo.output import count_table, incidents_table, output_picture, verdict_line
+from demo.story import NAMESPACE, FlightsStory, Outcome
 from localcluster import cli, state
 from localcluster.errors import SetupError
 from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
+from pictures import draw
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"\n$ kubectl --namespace={NAMESPACE} {' '.join(arguments)}")
         print(kubectl.run(*arguments).rstrip())
     print(f"\n{incidents_table(outcome)}\n\n{count_table(outcome)}\n")
+    print(f"the output by the second: {_write_picture(outcome, options.engine)}\n")
     if options.keep:
         _print_next_commands(environment, story, options.engine)
     else:
@@ -66,6 +69,16 @@ def _run(options: argparse.Namespace) -> int:
             story.clean_up()
     print(verdict_line(outcome), flush=True)
     return 0 if outcome.good else 1
+
+
+def _write_picture(outcome: Outcome, engine: str) -> Path:
+    """Writes text and SVG of the output; returns the file of the SVG."""
+    text = output_picture(outcome, f"Output of the demo, {engine} engine")
+    file = REPOSITORY / "artifacts" / f"demo-output-{engine}.svg"
+    file.parent.mkdir(exist_ok=True)
+    file.with_suffix(".txt").write_text(text, encoding="utf-8")
+    file.write_text(draw(text), encoding="utf-8")
+    return file
 
 
 def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory, engine: str) -> None:

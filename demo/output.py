@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from clusterjob.table import render
+from clusterjob.timeline import Row, timeline
 from demo.story import Outcome
+
+_SECONDS_AROUND = 10.0
 
 
 def incidents_table(outcome: Outcome) -> str:
@@ -15,6 +18,22 @@ def incidents_table(outcome: Outcome) -> str:
             for incident, pause in zip(outcome.incidents, outcome.pauses, strict=True)
         ],
     )
+
+
+def output_picture(outcome: Outcome, title: str) -> str:
+    """The records of each second from before the first incident to behind the last, as the text of a picture."""
+    first, last = outcome.incidents[0], outcome.incidents[-1]
+    pauses = ", ".join(
+        f"{incident.what} {pause:.1f} s" for incident, pause in zip(outcome.incidents, outcome.pauses, strict=True)
+    )
+    row = Row(
+        title="records a second, by the time at which they were written",
+        timestamps=outcome.written,
+        marks={incident.began: incident.what for incident in outcome.incidents},
+        since=first.began - _SECONDS_AROUND,
+        until=last.began + last.checkpoint_after + _SECONDS_AROUND,
+    )
+    return timeline(title, f"Longest time without a record: {pauses}.", [row])
 
 
 def count_table(outcome: Outcome) -> str:

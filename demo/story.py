@@ -52,6 +52,8 @@ class Outcome:
     incidents: tuple[Incident, ...]
     pauses: tuple[float, ...]
     """The longest time without a written record, in seconds, for each incident."""
+    written: tuple[int, ...]
+    """When each record of the sink was written, in milliseconds since 1970."""
     status: dict[str, Any]
     open_transactions: tuple[str, ...]
     held_back: int
@@ -223,6 +225,7 @@ class FlightsStory:
                     longest_pause(sink, since=incident.began, until=incident.began + incident.checkpoint_after)
                     for incident in self._incidents
                 ),
+                written=tuple(record.timestamp for record in sink),
                 status=status,
                 open_transactions=tuple(open_transactions(self._environment.bootstrap, prefix)),
                 held_back=self._topics.held_back(self.sink),

@@ -5,7 +5,9 @@ thing a line: ``picture`` and its size, ``title``, ``about`` for those who canno
 
 * of ``boxes``: ``area`` and ``box`` with name, left, top, width, height and lines of text, and ``arrow`` with two ends
   and a text. An end is a box, its side, and how far along the side, as ``driver.right@0.4``.
-* of a ``sequence``: ``actor`` with name and lines of text, ``message`` from an actor to another, and ``note``.
+* of a ``sequence``: ``actor`` with name and lines of text, ``message`` from an actor to another, and ``note``;
+* of a ``timeline``: ``row`` with its text, ``rates`` with its numbers by the second, and ``mark`` with a second and a
+  text.
 
 Lines of text are separated by ``|``. A last word ``strong`` makes an arrow or message thick. The picture has its own
 background and follows the reader's light or dark scheme, so that it is readable on any page.
@@ -23,6 +25,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PICTURES = REPOSITORY / "docs" / "pictures"
 
 _HEAD_SIZE, _TEXT_SIZE = 15, 13
+_BARS_LEFT, _BARS_HEIGHT = 16.0, 90.0
+_TICKS_SECONDS = 20
 _CHARACTER = 0.56
 """Mean width of a character of a sans-serif font, in its size."""
 _STYLE = """
@@ -31,10 +35,11 @@ text{font-family:system-ui,"Segoe UI",Helvetica,Arial,sans-serif;font-size:13px;
 .box{fill:#ffffff;stroke:#52606d;stroke-width:1.5}.line{stroke:#52606d;stroke-width:1.5;fill:none}
 .strong{stroke:#b44d12;stroke-width:3}.tip{fill:#52606d}.tip-strong{fill:#b44d12}.label{fill:#3e4c59}
 .decides{fill:#b44d12;font-weight:600}.thread{stroke:#9aa5b1;stroke-dasharray:4 4}.note{fill:#eef2f6;stroke:#c3ccd6}
+.bars{fill:#3b7dbd}
 @media (prefers-color-scheme: dark){
 text{fill:#e4e7eb}.ground{fill:#0d1117}.area{fill:#161b22;stroke:#30363d}.box{fill:#21262d;stroke:#9aa5b1}
 .line{stroke:#9aa5b1}.strong{stroke:#ffa657}.tip{fill:#9aa5b1}.tip-strong{fill:#ffa657}.label{fill:#cbd2d9}
-.decides{fill:#ffa657}.thread{stroke:#52606d}.note{fill:#161b22;stroke:#30363d}}
+.decides{fill:#ffa657}.bars{fill:#6cb6ff}.thread{stroke:#52606d}.note{fill:#161b22;stroke:#30363d}}
 """
 
 
@@ -127,7 +132,7 @@ def draw(text: str) -> str:
             _draw_boxes(drawing, things)
         else:
             drawing = _Drawing(float(size[0]), 0, said["title"], said["about"])
-            _draw_sequence(drawing, things)
+            {"sequence": _draw_sequence, "timeline": _draw_timeline}[kind](drawing, things)
     except (KeyError, ValueError, IndexError) as error:
         msg = f"{said.get('title', kind)}: {error!r} in the text"
         raise PictureError(msg) from error
@@ -234,6 +239,52 @@ def _write_message(drawing: _Drawing, text: str, start: float, end: float, top: 
         f'<rect class="ground" x="{middle - width / 2:g}" y="{top - 15:g}" width="{width:g}" height="18"/>'
     )
     drawing.text(middle, top - 2, text, kind="decides" if strong else "label")
+
+
+@dataclass
+class _Row:
+    title: str
+    rates: list[int] = field(default_factory=list)
+    marks: list[tuple[float, str]] = field(default_factory=list)
+
+
+def _draw_timeline(drawing: _Drawing, things: list[tuple[str, str]]) -> None:
+    """The bars of a row have a scale of their own; all rows have the same axis of seconds."""
+    rows: list[_Row] = []
+    for word, rest in things:
+        if word == "row":
+            rows.append(_Row(rest))
+        elif word == "rates":
+            rows[-1].rates += map(int, rest.split())
+        elif word == "mark":
+            moment, text = rest.split(maxsplit=1)
+            rows[-1].marks.append((float(moment), text))
+        else:
+            msg = f"{word!r} is no part of a timeline"
+            raise ValueError(msg)
+    seconds = max(len(row.rates) for row in rows)
+    width = (drawing.width - 2 * _BARS_LEFT) / seconds
+    top = 0.0
+    for row in rows:
+        drawing.text(_BARS_LEFT, top + 26, row.title, kind="head", anchor="start")
+        bottom = top + 42 + 18 * len(row.marks) + _BARS_HEIGHT
+        scale = _BARS_HEIGHT / max(*row.rates, 1)
+        bars = "".join(
+            f"M{_BARS_LEFT + second * width:.5g} {bottom:g}v{-rate * scale:.3g}h{width:.3g}v{rate * scale:.3g}z"
+            for second, rate in enumerate(row.rates)
+            if rate
+        )
+        drawing.parts.append(f'<path class="bars" d="{bars}"/>')
+        for number, (at, text) in enumerate(row.marks):
+            x, y = _BARS_LEFT + at * width, top + 46 + 18 * number
+            drawing.parts.append(f'<path class="line" d="M{x:.5g} {y - 12:g}V{bottom:g}"/>')
+            drawing.text(x + 5, y, text, kind="decides", anchor="start", room=drawing.width - x - 5)
+        drawing.parts.append(f'<path class="line" d="M{_BARS_LEFT:g} {bottom:g}H{drawing.width - _BARS_LEFT:g}"/>')
+        top = bottom + 6
+    for second in range(0, seconds, _TICKS_SECONDS):
+        label = f"{second} s" if second else "0"
+        drawing.text(_BARS_LEFT + second * width, top + 14, label, kind="label", anchor="start")
+    drawing.height = top + 26
 
 
 def pictures() -> Iterator[tuple[Path, str]]:

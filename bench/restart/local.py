@@ -61,7 +61,7 @@ class LocalRestarts:
         self._bootstrap = bootstrap
         self._job = job
         self._loader = loader
-        self._reader = reader
+        self.reader = reader
         self._offsets = offsets
         self._parallelisms = parallelisms
 
@@ -136,7 +136,7 @@ class LocalRestarts:
         pid = min(job.executors() if kind is Kind.EXECUTOR else job.workers())
         asked = time.time()
         os.kill(pid, signal.SIGSTOP if kind is Kind.FREEZE else signal.SIGKILL)
-        flowing = self._reader.await_beyond(self._offsets.ends_before(asked), seconds=START_SECONDS)
+        flowing = self.reader.await_beyond(self._offsets.ends_before(asked), seconds=START_SECONDS)
         self._run_steadily()
         lines = [line for line in job.log(100_000).splitlines() if (moment_of(line) or 0) > asked]
         marks = {**marks_of_log(lines), ASKED: asked, FLOWING: flowing}
@@ -144,7 +144,7 @@ class LocalRestarts:
             kind=kind,
             attempt=job.attempt,
             marks={name: at for name, at in marks.items() if at <= flowing},
-            silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
+            silence=longest_silence(self.reader.arrivals(asked - 10), since=asked, until=flowing),
         )
 
     def _run_steadily(self) -> int:
@@ -171,7 +171,7 @@ class LocalRestarts:
             at_work = job.await_records_in(at_work + 1).counters.records_in
         marks = {**marks_of_log(job.log(10_000).splitlines()), ASKED: asked, ENDED: ended}
         # By then the killed attempt had ended and the new attempt had written nothing.
-        flowing = self._reader.await_beyond(self._offsets.ends_before(marks[BEGUN]), seconds=START_SECONDS)
+        flowing = self.reader.await_beyond(self._offsets.ends_before(marks[BEGUN]), seconds=START_SECONDS)
         marks[FLOWING] = flowing
         free = free_again(self._offsets.samples(asked), begun=marks[BEGUN])
         if free is not None:
@@ -180,7 +180,7 @@ class LocalRestarts:
             kind=kind,
             attempt=job.attempt,
             marks=marks,
-            silence=longest_silence(self._reader.arrivals(asked - 10), since=asked, until=flowing),
+            silence=longest_silence(self.reader.arrivals(asked - 10), since=asked, until=flowing),
             stable_seconds=None if free is None else free - asked,
         )
 

@@ -76,7 +76,7 @@ class Downstream(Background):
             }
         )
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions_of(self._consumer, topic)])
-        self._arrivals: list[tuple[float, Offsets]] = []
+        self._arrivals: list[tuple[float, Offsets, int]] = []
         self._failure = ""
         self._changed = threading.Condition()
 
@@ -86,7 +86,12 @@ class Downstream(Background):
     def arrivals(self, since: float) -> list[float]:
         """Moments at which records came; records of one batch share a moment."""
         with self._changed:
-            return [at for at, _ in self._arrivals if at >= since]
+            return [at for at, _, _ in self._arrivals if at >= since]
+
+    def received(self) -> list[int]:
+        """When each record came, in milliseconds since 1970."""
+        with self._changed:
+            return [int(at * 1000) for at, _, count in self._arrivals for _ in range(count)]
 
     def await_beyond(self, ends: Offsets, *, seconds: float) -> float:
         """Blocks until a record is there at or beyond the ends of the partitions; returns when it came.
@@ -99,7 +104,7 @@ class Downstream(Background):
             while True:
                 if self._failure:
                     raise TimedOut(f"the reader failed: {self._failure}")
-                found = next((at for at, last in self._arrivals if _is_beyond(last, ends)), None)
+                found = next((at for at, last, _ in self._arrivals if _is_beyond(last, ends)), None)
                 if found is not None:
                     return found
                 left = deadline - time.monotonic()
@@ -120,15 +125,17 @@ class Downstream(Background):
         messages = self._consumer.consume(10_000, timeout=0.05)
         at = time.time()
         last: dict[int, int] = {}
+        count = 0
         for message in messages:
             error = message.error()
             if error is None:
+                count += 1
                 last[message.partition()] = message.offset()
             elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
                 raise TimedOut(error.str())
         if last:
             with self._changed:
-                self._arrivals.append((at, last))
+                self._arrivals.append((at, last, count))
                 self._changed.notify_all()
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def main() -> None:
 
 
 def run(spark: SparkSession, task: TaskLine) -> float:
-    """One query.
+    """A query, which resumes by the folder of its checkpoints where the task names it.
 
     :returns: the moment at which its last micro-batch was seen to be complete.
     """
@@ -56,7 +57,10 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     )
     if task.get("trigger") == "real-time":
         writer = writer.outputMode("update").trigger(realTime=_REAL_TIME_BATCH)
-    with tempfile.TemporaryDirectory(prefix="bench-query-", ignore_cleanup_errors=True) as folder:
+    with ExitStack() as stack:
+        folder = task.get("checkpoints") or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="bench-query-", ignore_cleanup_errors=True)
+        )
         query: Any = writer.option("checkpointLocation", Path(folder).as_uri()).start()
         if task.records:
             _await_records(query, task.records)

@@ -41,6 +41,9 @@ def test_a_picture_has_words_for_those_who_cannot_see_it_and_both_schemes(file: 
         ("picture boxes 100 100\ntitle T\nabout A\nbox a 0 0 20 20 A text that is far too long", "no room for"),
         ("picture boxes 100 100\ntitle T\nabout A\narrow a.left b.right goes", "'a'"),
         ("picture sequence 100\ntitle T\nabout A\nactor a A\ncircle a A", "no part of a sequence"),
+        ("picture timeline 100\ntitle T\nabout A\nrow a\nbars 1", "no part of a timeline"),
+        ("picture timeline 100\ntitle T\nabout A\nrates 1", "index"),
+        ("picture pie 100\ntitle T\nabout A\nslice 1", "'pie'"),
     ],
 )
 def test_a_text_that_is_no_picture_is_refused(text: str, message: str) -> None:

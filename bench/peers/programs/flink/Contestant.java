@@ -1,9 +1,15 @@
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.core.execution.JobClient;
@@ -14,7 +20,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * in bench/peers/program.py; further options are {@code --consumer.KEY VALUE} and {@code --producer.KEY VALUE}.
  *
  * <p>The shape "copy" is a job of the DataStream API, "project" one of Flink SQL. Objects are reused, checkpoints follow
- * each other at the interval, and partitions are not discovered.
+ * each other at the interval, and partitions are not discovered. With {@code --checkpoints FOLDER} and {@code --id ID}
+ * the job resumes from its newest checkpoint there.
  */
 public final class Contestant {
     private final Map<String, String> options = new HashMap<>();
@@ -40,7 +47,7 @@ public final class Contestant {
             case "AtLeastOnce" -> DeliveryGuarantee.AT_LEAST_ONCE;
             default -> throw new IllegalArgumentException(name);
         };
-        id = "flink-" + ProcessHandle.current().pid() + "-" + number;
+        id = options.getOrDefault("id", "flink-" + ProcessHandle.current().pid() + "-" + number);
     }
 
     /** The properties of a Kafka client: those of the options with the prefix, without it. */
@@ -54,15 +61,31 @@ public final class Contestant {
         return found;
     }
 
-    private StreamExecutionEnvironment environment() {
+    private StreamExecutionEnvironment environment() throws IOException {
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0");
+        String checkpoints = options.get("checkpoints");
+        if (checkpoints != null) {
+            configuration.setString("execution.checkpointing.dir", "file://" + checkpoints);
+            configuration.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
+            Optional<Path> last = last(Path.of(checkpoints));
+            last.ifPresent(found -> configuration.setString("execution.state-recovery.path", "file://" + found));
+        }
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(
                 Integer.parseInt(options.get("parallelism")), configuration);
         environment.getConfig().enableObjectReuse();
         environment.enableCheckpointing(Long.parseLong(options.get("interval-millis")));
         environment.getCheckpointConfig().setMinPauseBetweenCheckpoints(0);
         return environment;
+    }
+
+    /** The newest complete checkpoint in a folder of jobs: the file with its metadata is written last. */
+    private static Optional<Path> last(Path checkpoints) throws IOException {
+        try (Stream<Path> files = Files.walk(checkpoints)) {
+            return files.filter(file -> file.endsWith("_metadata"))
+                    .max(Comparator.comparingLong(file -> file.toFile().lastModified()))
+                    .map(Path::getParent);
+        }
     }
 
     /** Runs the task to its end, or to the next line of the input. */
