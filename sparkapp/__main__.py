@@ -119,7 +119,15 @@ def _settle(job: Job, options: argparse.Namespace) -> Termination:
     # This attempt ends in seconds, or with the pod's grace period; a stop must not leave transactions open.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     store, retained, _ = _stores(job, options)
-    return settle(job, store=store, retained=retained, credentials=credentials_directory())
+    return settle(
+        job, store=store, retained=retained, credentials=credentials_directory(), folder=_state_folder(job, options)
+    )
+
+
+def _state_folder(job: Job, options: argparse.Namespace) -> Path | None:
+    """The folder of all attempts' queries; None for a job without a volume."""
+    folder: Path | None = options.folder
+    return Path(names.STATE_DIRECTORY) / job.uid if folder is None and job.spec.state_claim else folder
 
 
 def _read_job(path: Path) -> Job:
@@ -170,9 +178,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
 
             drained = partial(has_drained, store, job_uid=job.uid, attempt=job.attempt)
             activation = PodActivation(pod, report=report, attempt=job.attempt, drained=drained)
-    folder: Path | None = options.folder
-    if folder is None and job.spec.state_claim:
-        folder = Path(names.STATE_DIRECTORY) / job.uid
+    folder = _state_folder(job, options)
     is_continuous = chosen_engine(job.spec)[0] is Engine.CONTINUOUS
     open_session = create_core_session if is_continuous else create_session
     return DriverEnvironment(

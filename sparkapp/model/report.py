@@ -70,9 +70,13 @@ _RENAMED = {
 
 SETTLED = "Settled"
 """The reason of an attempt that was started to settle the transactions of a deleted job."""
+STATE_REMOVED = "StateRemoved"
+"""The reason of an attempt that was started to remove the query state of a deleted job."""
 CREDENTIALS_CHANGED = "CredentialsChanged"
 """The reason of an attempt that drained by itself so that the next attempt uses the new content of its Secrets."""
-_ENDINGS = frozenset({kind.reason for kind in errors.kinds_of()} | set(AttemptOutcome) | {SETTLED, CREDENTIALS_CHANGED})
+_ENDINGS = frozenset(
+    {kind.reason for kind in errors.kinds_of()} | set(AttemptOutcome) | {SETTLED, STATE_REMOVED, CREDENTIALS_CHANGED}
+)
 DRIVER_FAILED = "DriverFailed"
 """The reason of a driver that ended by no error of ours; in place of reasons that this release does not have, too."""
 

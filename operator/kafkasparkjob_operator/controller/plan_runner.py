@@ -166,8 +166,8 @@ class PlanRunner:
         snapshots = {action.snapshot: await self._checkpoint_of(action.snapshot, job)} if action.snapshot else {}
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
-            resource_spec=action.resource_spec, settles=action.settles, revision=revision, modules=modules,
-            snapshots=snapshots, stateless=action.stateless,
+            resource_spec=action.resource_spec, settles=action.settles, removes_state=action.removes_state,
+            revision=revision, modules=modules, snapshots=snapshots, stateless=action.stateless,
         )  # fmt: skip
         try:
             record = await self.guard().create(claim)

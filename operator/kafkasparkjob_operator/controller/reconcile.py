@@ -26,7 +26,8 @@ from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
 from kafkasparkjob_operator.decisions.attempts import REVISION
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import AUTOSCALER
-from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS, left_open
+from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS
+from kafkasparkjob_operator.decisions.lifecycle.left_behind import left_open
 from kafkasparkjob_operator.decisions.plan import (
     Action,
     Activate,

@@ -38,6 +38,7 @@ class StartAttempt:
     :param awaits_activation: the driver is a standby driver and waits for :class:`Activate`.
     :param takes_over: likewise, and it prepares all that it can.
     :param settles: the driver settles the transactions of earlier attempts and ends.
+    :param removes_state: likewise, and it removes the query state of the deleted job.
     :param referenced: what executors of earlier attempts refer to; they may still run.
     :param code: digest of the user's modules; empty without any, or where they are to be read.
     :param snapshot: that the attempt begins at; empty for none.
@@ -53,6 +54,7 @@ class StartAttempt:
     awaits_activation: bool = False
     takes_over: bool = False
     settles: bool = False
+    removes_state: bool = False
     referenced: References = field(default_factory=References)
     code: str = ""
     snapshot: str = ""

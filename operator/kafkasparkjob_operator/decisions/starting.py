@@ -231,6 +231,7 @@ def submit(
     settings: JobSettings,
     standby: PodView | None = None,
     settles: bool = False,
+    removes_state: bool = False,
 ) -> tuple[Action, ...]:
     """Starts the next attempt, in the status and in the actions that are returned.
 
@@ -240,6 +241,7 @@ def submit(
     :param chosen: generation and spec of the resource that the attempt runs, and the digest of its modules, or none.
     :param standby: a standby driver: it is activated instead.
     :param settles: the job is being deleted: the attempt settles its transactions and ends.
+    :param removes_state: likewise, and it removes the job's query state.
     """
     job = observation.job
     number = next_attempt(observation, live) if standby is None else standby.attempt
@@ -263,6 +265,7 @@ def submit(
                 desired=desired,
                 resource_spec=chosen.spec,
                 settles=settles,
+                removes_state=removes_state,
                 referenced=live.references(job.identity),
                 code=code,
                 snapshot="" if settles else snapshot_of_start(live, desired, stateless=stateless),

@@ -28,8 +28,9 @@ from kafkasparkjob_operator.decisions.checks.specification import judge_specific
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import own_parallelism, with_effective_parallelism
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import Scaling, autoscale, rescale_due
-from kafkasparkjob_operator.decisions.lifecycle.deletion import hold_change, plan_deletion
+from kafkasparkjob_operator.decisions.lifecycle.deletion import plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import Expiry, expiry
+from kafkasparkjob_operator.decisions.lifecycle.holding import hold_change
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep_snapshots, snapshot_first
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target

@@ -31,6 +31,7 @@ from kafkasparkjob_operator.resources.config_maps import (
     CODE_KEY,
     DEFAULT_IMAGE_KEY,
     REFERENCES_KEY,
+    REMOVES_STATE_KEY,
     RESOURCE_SPEC_KEY,
     REVISION_NAME_KEY,
     SETTLES_KEY,
@@ -88,6 +89,7 @@ class AttemptRecord:
     :param uid: UID of the ConfigMap.
     :param created: by the API server's clock; None where it cannot be read.
     :param settles: the attempt was started to settle the transactions of a job that is being deleted.
+    :param removes_state: likewise, and to remove its query state.
     :param default_image: the attempt's image, where ``spec`` names none.
     :param references: the names that the attempt's executors refer to.
     :param code: digest of the modules at the start; empty where it was unknown, or an older release started it.
@@ -104,6 +106,7 @@ class AttemptRecord:
     uid: str = ""
     name: str = ""
     settles: bool = False
+    removes_state: bool = False
     default_image: str = ""
     references: References = field(default_factory=References)
     code: str = ""
@@ -335,16 +338,16 @@ def attempt_record(body: Mapping[str, Any]) -> AttemptRecord | None:
         settles, image = recorded.get(SETTLES_KEY) is True, str(recorded.get(DEFAULT_IMAGE_KEY, ""))
         references, code = recorded_references(recorded.get(REFERENCES_KEY)), str(recorded.get(CODE_KEY, ""))
         revision, stateless = str(recorded.get(REVISION_NAME_KEY, "")), whole_of(recorded.get(STATELESS_KEY, 0))
-        cluster_id = str(recorded.get(CLUSTER_ID_KEY, ""))
+        cluster_id, removes = str(recorded.get(CLUSTER_ID_KEY, "")), recorded.get(REMOVES_STATE_KEY) is True
     except (ValueError, TypeError, KeyError, RecursionError):
         generation, spec, settles, image, references, code, revision = 0, {}, False, "", References(), "", ""
-        stateless, cluster_id = 0, ""
+        stateless, cluster_id, removes = 0, "", False
     created = parse_time(body["metadata"].get("creationTimestamp"))
     return AttemptRecord(
         attempt=attempt, owner_uid=owner_uid(body), generation=generation, spec=spec, created=created,
         uid=str(body["metadata"].get("uid", "")), name=str(body["metadata"].get("name", "")), settles=settles,
         default_image=image, references=references, code=code, revision=revision, stateless=stateless,
-        cluster_id=cluster_id,
+        cluster_id=cluster_id, removes_state=removes,
     )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ from sparkapp.model.job.spec import Job
 
 RESOURCE_SPEC_KEY = "resource-spec.json"
 """The resource's spec that the attempt was started with, for the comparison with a later spec."""
+REMOVES_STATE_KEY = "removesState"
+"""Likewise: true where the attempt removes the query state of a deleted job."""
 SETTLES_KEY = "settles"
 """In the object under :data:`RESOURCE_SPEC_KEY`: true where the attempt only settles earlier transactions."""
 DEFAULT_IMAGE_KEY = "defaultImage"
@@ -111,6 +113,7 @@ def attempt_config_map(
     generation: int,
     resource_spec: Mapping[str, Any],
     settles: bool = False,
+    removes_state: bool = False,
     revision: str = "",
     modules: Modules | None = None,
     snapshots: Mapping[str, str] | None = None,
@@ -119,6 +122,7 @@ def attempt_config_map(
     """Immutable, and named by resource and attempt: creating it is the claim of the number.
 
     :param settles: the driver only settles the transactions of earlier attempts.
+    :param removes_state: likewise, and it removes the job's query state.
     :param revision: its ConfigMap; empty for none.
     :param modules: the copy of the user's modules; None where the attempt has none.
     :param snapshots: checkpoints of the snapshots that the attempt begins at, by name.
@@ -126,7 +130,7 @@ def attempt_config_map(
     """
     resolved = Job(
         namespace=job.namespace, name=job.name, uid=job.uid, generation=generation, attempt=attempt, spec=desired.spec,
-        settles_only=settles, stateless=stateless, snapshots=snapshots or {},
+        settles_only=settles, removes_state=removes_state, stateless=stateless, snapshots=snapshots or {},
     )  # fmt: skip
     mounted = desired.with_modules("" if modules is None else modules.name)
     template = executor_pod_template(job, mounted, attempt=attempt)
@@ -135,6 +139,7 @@ def attempt_config_map(
         "spec": resource_spec,
         REFERENCES_KEY: attempt_references(job, mounted, attempt=attempt).record(),
         **({SETTLES_KEY: True} if settles else {}),
+        **({REMOVES_STATE_KEY: True} if removes_state else {}),
         **({STATELESS_KEY: stateless} if stateless else {}),
         **({CLUSTER_ID_KEY: desired.cluster_id} if desired.cluster_id else {}),
         **({REVISION_NAME_KEY: revision} if revision else {}),

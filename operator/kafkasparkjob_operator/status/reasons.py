@@ -351,6 +351,12 @@ class JobReason(ExplainedReason):
         " attempt number is used. The job retries.",
         "The message has Kubernetes' answer.",
     )
+    STATE_NOT_REMOVED = (
+        "StateNotRemoved",
+        "The job is deleted, and its query state stays on the volume, in spite of `spec.deletion.state: Delete`.",
+        "Remove the folder of the message from the volume, but what snapshots keep.",
+    )
+    STATE_REMOVED = "StateRemoved", "The query state of a deleted job is removed from its volume."
     SUBMITTED = "Submitted", "An attempt was started. The event has its cause, parallelism and image."
     SUBTASKS_IDLE = (
         "SubtasksIdle",

@@ -19,6 +19,7 @@ from kafkasparkjob_operator.workload.fields import (
     OperatorSpec,
     RestartPolicy,
     SnapshotPolicy,
+    StateOnDelete,
     SuccessorPolicy,
     UpgradeMode,
     UpgradePolicy,
@@ -224,6 +225,10 @@ def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
         _check_times(own.snapshots)
     if last and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
         msg = "spec.deletion.snapshot needs policy Drain or Cancel: with Orphan the resource waits for nothing"
+        raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")
+    removes = own.deletion is not None and own.deletion.state is StateOnDelete.DELETE
+    if removes and own.deletion is not None and own.deletion.policy is DeletionPolicy.ORPHAN:
+        msg = "spec.deletion.state Delete needs policy Drain or Cancel: with Orphan the resource waits for nothing"
         raise ConfigurationError(msg, remedy="set spec.deletion.policy: Drain")
 
 

@@ -84,6 +84,11 @@ OPERATOR_RULES = (
         ("deletion",),
     ),
     ObjectRule(
+        "self.state != 'Delete' || self.policy != 'Orphan'",
+        "deletion.state Delete needs policy Drain or Cancel: with Orphan the resource waits for nothing",
+        ("deletion",),
+    ),
+    ObjectRule(
         "!has(self.limits) || !has(self.limits.cpu) || !isQuantity(string(self.limits.cpu)) ||"
         " !has(self.requests.cpu) || !isQuantity(string(self.requests.cpu)) ||"
         " quantity(string(self.requests.cpu)).compareTo(quantity(string(self.limits.cpu))) <= 0",

@@ -217,6 +217,15 @@ class DeletionPolicy(StrEnum):
     """The resource waits for nothing."""
 
 
+class StateOnDelete(StrEnum):
+    """``spec.deletion.state``: what becomes of a deleted job's folder on the volume."""
+
+    RETAIN = "Retain"
+    """It stays, until a person removes it."""
+    DELETE = "Delete"
+    """One more attempt removes it, but what snapshots keep."""
+
+
 @part
 class Deletion:
     """The deletion of a job with ExactlyOnce."""
@@ -239,6 +248,12 @@ class Deletion:
         " Where it cannot be made by the deadline, the job is deleted without it. Also for a job with another"
         " deliveryGuarantee.",
         default=False,
+    )
+    state: StateOnDelete = at(
+        "Query state of the job on checkpoint.stateVolume. Retain keeps its folder. Delete removes it by one more"
+        " attempt, when no transaction is open. State that a snapshot keeps stays. Where it cannot be removed by the"
+        " deadline, the job is deleted without that. Also for a job with another deliveryGuarantee.",
+        default=StateOnDelete.RETAIN,
     )
 
 
@@ -343,9 +358,10 @@ class OperatorSpec:
         default_factory=UpgradePolicy,
     )
     deletion: Deletion | None = at(
-        "Deletion in order, of a job with ExactlyOnce, or with a snapshot. A finalizer holds the deleted resource until"
-        " no transaction of the job is open. Without the field that holds with sink.transactions.timeoutSeconds 0"
-        " alone, by Drain and operator.deletionSeconds of the chart. It needs watchNamespaceSelector of the chart.",
+        "Deletion in order, of a job with ExactlyOnce, with a snapshot, or with state to remove. A finalizer"
+        " holds the deleted resource until no transaction of the job is open. Without the field that holds with"
+        " sink.transactions.timeoutSeconds 0 alone, by Drain and operator.deletionSeconds of the chart. It needs"
+        " watchNamespaceSelector of the chart.",
         default=None,
     )
     ttl_seconds_after_finished: int | None = at(

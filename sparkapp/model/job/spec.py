@@ -254,6 +254,7 @@ class Job:
     """One attempt of a job: its resource by name, UID and generation, its number, and its spec.
 
     :param settles_only: the job is being deleted: the attempt settles its transactions and ends.
+    :param removes_state: likewise, and it removes the job's query state before it ends.
     :param snapshots: checkpoints of the snapshots that the attempt may begin at, by their names, as retained texts.
     :param stateless: number of the first attempt that was to begin without the checkpoint (``spec.upgrade.mode``); 0
         for none. Attempts that follow have the same number until another change asks again.
@@ -267,6 +268,7 @@ class Job:
     attempt: int
     spec: JobSpec
     settles_only: bool = False
+    removes_state: bool = False
     stateless: int = 0
     snapshots: Mapping[str, str] = field(default_factory=dict)
     record_limits: Mapping[str, int] = field(default_factory=dict)

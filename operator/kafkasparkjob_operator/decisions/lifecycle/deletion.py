@@ -2,13 +2,12 @@
 
 Under ``spec.deletion`` or ``sink.transactions.timeoutSeconds: 0`` the resource has the operator's finalizer. A deletion
 stops the driver, as a suspension does or at once. Where the last attempt did not end in order, another attempt runs its
-recovery and ends. The finalizer is removed after that, or when the time limit has passed (ADR 27, ADR 84).
+recovery and ends. With ``spec.deletion.state: Delete`` one more attempt removes the query state (ADR 101). The
+finalizer is removed after that, or when the time limit has passed (ADR 27, ADR 84).
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,6 +25,7 @@ from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
 from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
+from kafkasparkjob_operator.decisions.lifecycle.left_behind import left_open, state_left
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import last_snapshot
 from kafkasparkjob_operator.decisions.lifecycle.target import target_deleted
 from kafkasparkjob_operator.decisions.plan import (
@@ -34,7 +34,6 @@ from kafkasparkjob_operator.decisions.plan import (
     Action,
     CreateSnapshot,
     DeletePod,
-    HoldResource,
     Plan,
     ReleaseResource,
     deletions,
@@ -43,20 +42,18 @@ from kafkasparkjob_operator.decisions.restarts import record_ending
 from kafkasparkjob_operator.decisions.running import adopt
 from kafkasparkjob_operator.decisions.standby import standby_pods
 from kafkasparkjob_operator.decisions.starting import last_accepted, submit
-from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource, Live, Observation
+from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
-from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotState, SnapshotTrigger
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from kafkasparkjob_operator.workload import DeletionPolicy, DesiredJob, JobSettings, deletion_of
+from kafkasparkjob_operator.workload import DeletionPolicy, DesiredJob, JobSettings, StateOnDelete, deletion_of
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.report import DriverState, Report
 
 RETRY_SECONDS = 5.0
 """Pause between a failed attempt to settle and the next attempt."""
@@ -67,43 +64,10 @@ CANCEL_SECONDS = 5
 """Grace period of the pods of a job that is cancelled."""
 EXPIRED_SECONDS = 60.0
 """By which a coordinator is late with the end of a transaction: it looks for such transactions every 10 s."""
-SERVERS_CHARACTERS = 300
-"""Bootstrap addresses in the command of an event. With the longest prefix the cause still has room."""
 NAMESPACE_ENDS = "because it is being terminated"
 """What the API server answers to every creation in a namespace that is being deleted."""
 _COLLECTED_FIRST = frozenset({"foregroundDeletion", "orphan"})
 """Kubernetes' own finalizers, under which it deletes or disowns what the resource owns before the resource goes."""
-
-
-def hold_change(
-    draft: StatusDraft, job: JobResource, desired: DesiredJob | None, report: Report | None, *, limit: float
-) -> tuple[Action, ...]:
-    """Adds or removes the finalizer; called for a resource that is not being deleted.
-
-    The finalizer stays after a change to a job that needs none, until an attempt with the changed resource has settled
-    all earlier transactions. ``Orphan`` removes it at once.
-
-    :param desired: None where the resource is invalid: nothing changes then.
-    :param limit: the longest time that a deletion may wait; no resource is held where it is 0.
-    """
-    if limit <= 0:
-        return (ReleaseResource(),) if job.held else ()
-    if desired is None:
-        return ()
-    sink, attempt, deletion = desired.spec.sink, draft.section("attempt"), desired.deletion
-    if deletion is not None and deletion.policy is DeletionPolicy.ORPHAN:
-        return (ReleaseResource(),) if job.held else ()
-    snapshot = deletion is not None and deletion.snapshot
-    if snapshot or (sink.delivery_guarantee.transactional and (deletion is not None or not sink.transactions_expire)):
-        return () if job.held else (HoldResource(),)
-    recovered = (
-        report is not None
-        and report.attempt == attempt.get("id")
-        and report.state is DriverState.RUNNING
-        and attempt.get("generation") == job.generation
-    )
-    settled = recovered or not attempt.get("id") or attempt.get("outcome") in ORDERLY
-    return (ReleaseResource(),) if job.held and settled else ()
 
 
 def plan_deletion(observation: Observation, now: datetime, *, limit: float, settings: JobSettings) -> Plan:
@@ -122,23 +86,6 @@ def plan_deletion(observation: Observation, now: datetime, *, limit: float, sett
     return _Deletion(with_own_pods(observation), observation.live, now, limit, settings).plan()
 
 
-def left_open(job: JobResource, why: str) -> JobEvent:
-    """The event of a deletion that leaves transactions open: prefix, cause, and the command that ends them."""
-    prefix, servers = _prefix(job), _bootstrap_servers(job)
-    until = " until their time-out" if _transactions_expire(job) else ""
-    message = (
-        f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers{until}:"
-        f" {why}"
-    )
-    remedy = (
-        f"Abort them: python3 -m sparkapp txn abort --all-lingering --bootstrap {shlex.quote(servers)}"
-        f" --prefix {shlex.quote(prefix)} --yes"
-    )
-    return JobEvent(
-        occurrence="left-open", reason=JobReason.TRANSACTIONS_LEFT_OPEN, message=message, remedy=remedy, warning=True
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
     chosen: AttemptRecord
@@ -155,6 +102,7 @@ class _Deletion:
         asked = deletion_of(observation.job.spec)
         self.policy = DeletionPolicy.DRAIN if asked is None else asked.policy
         self.snapshot = asked is not None and asked.snapshot
+        self.removes_state = asked is not None and asked.state is StateOnDelete.DELETE
         self.limit = limit if asked is None else min(limit, float(asked.deadline_seconds))
         self.settings = settings_of(observation, settings)
         self.draft = StatusDraft(observation.job, now)
@@ -174,10 +122,14 @@ class _Deletion:
         if not attempts_ran(self.observation, self.live):
             return self._release()
         running = self.driver if self.driver is not None and not self.driver.finished else None
+        removes = self.record is not None and self.record.removes_state
+        return self._removal(running) if removes else self._settlement(running)
+
+    def _settlement(self, running: PodView | None) -> Plan:
         # A driver that is next may have begun, and its transactions are open then.
         is_alone = not any(pod.is_next for pod in self.others)
         if running is None and is_alone and (self._ended_in_order() or self._has_nothing_open()):
-            return self._snapshot() or self._release()
+            return self._snapshot() or self._remove_state() or self._release()
         waits_not = self._waits_not(running)
         if waits_not is not None:
             return self._release(waits_not)
@@ -215,6 +167,43 @@ class _Deletion:
         seconds = 0.0 if left is None else min(left, SNAPSHOT_LOOK_SECONDS)
         return self._wait(str(JobReason.SNAPSHOTTING), f"the deletion waits for snapshot {name}", seconds=seconds)
 
+    def _remove_state(self) -> Plan | None:
+        """Starts the attempt of ``spec.deletion.state: Delete``; None where there is none to start.
+
+        No transaction of the job is open any more, and its last snapshot is made.
+        """
+        choice = self._choice()
+        if not self.removes_state or self._is_unclaimed or choice is None or not choice.desired.spec.state_claim:
+            return None
+        self._note_settled()
+        why = self._waits_not(None)
+        if why is not None:
+            return self._release(state=why)
+        left = self._seconds_left()
+        if left is None:  # the time is limited before anything is tried
+            return self._wait("RemovingState", "the deletion waits until the job's state is removed", seconds=0)
+        if left <= 0:
+            return self._release(state=self._late())
+        return self._start(choice, min(left, LOOK_AGAIN_SECONDS), removes_state=True)
+
+    def _removal(self, running: PodView | None) -> Plan:
+        """The attempt that removes the state has been started; another follows where it fails."""
+        left, failure = self._seconds_left() or 0.0, self.draft.section("lastFailure")
+        if running is None and self._ended_in_order():
+            return self._release()
+        why, choice = self._waits_not(running), self._choice()
+        if why is None and running is None and failure.get("attempt") == self.attempt and failure.get("fatal") is True:
+            why = self._trouble().removeprefix("; ")
+        if why is None and left <= 0:
+            why = self._late()
+        if why is not None or choice is None:
+            return self._release(state=why or "the resource is invalid, and so is the spec of the last attempt")
+        seconds = min(left, LOOK_AGAIN_SECONDS)
+        return self._start(choice, seconds, removes_state=True) if running is None else self._run(running, seconds)
+
+    def _late(self) -> str:
+        return f"it was not removed within {self.limit:.0f} s{self._trouble()}"
+
     def _waits_not(self, running: PodView | None) -> str | None:
         """Why the resource is let go at once; empty where that leaves nothing open, None where it waits."""
         if self.policy is DeletionPolicy.ORPHAN:
@@ -229,7 +218,9 @@ class _Deletion:
         adopt(self.draft, driver, lambda: self.live, self.job.identity, self.settings)
         self._delete(*(pod for pod in self.others if pod.attempt != self.attempt or pod.role == names.ROLE_DRIVER))
         if self.settles:
-            return self._wait("Settling", f"attempt {self.attempt} settles the transactions", seconds=seconds)
+            assert self.record is not None
+            what = "removes the job's state" if self.record.removes_state else "settles the transactions"
+            return self._wait("Settling", f"attempt {self.attempt} {what}", seconds=seconds)
         self.draft.section("attempt")["stopReason"] = str(StopReason.DELETE)
         self._delete(driver)
         reason, message = "Draining", "the driver drains at a checkpoint: the resource is being deleted"
@@ -241,19 +232,24 @@ class _Deletion:
 
     def _settle(self, seconds: float) -> Plan:
         """No driver runs, and the last attempt did not end in order."""
-        self._delete(*self.others)
         failure = self.draft.section("lastFailure")
-        mine = self.settles and failure.get("attempt") == self.attempt
-        if mine and failure.get("fatal") is True:
+        if self.settles and failure.get("attempt") == self.attempt and failure.get("fatal") is True:
             return self._release(self._trouble().removeprefix("; "))
         choice = self._choice()
         if choice is None:
             return self._release("the resource is invalid, and so is the spec of the last attempt")
+        return self._start(choice, seconds, removes_state=False)
+
+    def _start(self, choice: _Choice, seconds: float, *, removes_state: bool) -> Plan:
+        """Starts an attempt that settles, once the pods of earlier attempts are gone and a pause has passed."""
+        self._delete(*self.others)
+        failure = self.draft.section("lastFailure")
+        mine = self.settles and failure.get("attempt") == self.attempt
         # A prefix that is no longer allowed has to be settled, too.
         refusal = self.observation.prefix_refusal
         rival = refusal if refusal is not None and refusal.reason == IN_USE else None
         if refused_state(self.draft, self.observation, self.live) or refused_prefix(self.draft, rival):
-            return self._release(self.draft.message)
+            return self._release(state=self.draft.message) if removes_state else self._release(self.draft.message)
         waits = [*self.others, *([self.driver] if self.driver is not None else [])]
         if waits:
             self._delete(*waits[len(self.others) :])
@@ -264,13 +260,12 @@ class _Deletion:
         pause = RETRY_SECONDS - abs((self.draft.now - failed).total_seconds()) if failed is not None else 0.0
         pause = max(pause, claimant_seconds(self.draft, self.observation, self.live))
         if pause > 0:
-            return self._wait(
-                "Settling", "the next attempt to settle the transactions starts after a pause", seconds=pause
-            )
+            what = "remove the job's state" if removes_state else "settle the transactions"
+            return self._wait("Settling", f"the next attempt to {what} starts after a pause", seconds=pause)
         self.actions.extend(
             submit(
                 self.draft, self.observation, self.live, desired=choice.desired, chosen=choice.chosen,
-                settings=self.settings, settles=True,
+                settings=self.settings, settles=True, removes_state=removes_state,
             )
         )  # fmt: skip
         return self._finish(seconds)
@@ -283,9 +278,14 @@ class _Deletion:
         note_lost_attempt(self.draft, self.observation, self.live)
         return self.draft.section("attempt").get("outcome") in ORDERLY
 
+    @property
+    def _is_unclaimed(self) -> bool:
+        """No attempt has claimed the state, so none has begun a transaction or written to the volume."""
+        return self.live.state.kind is StateKind.EMPTY and not self.draft.section("checkpoint").get("id")
+
     def _has_nothing_open(self) -> bool:
-        """No attempt has claimed the state, so none has begun a transaction. Or brokers have ended what was open."""
-        if self.live.state.kind is StateKind.EMPTY and not self.draft.section("checkpoint").get("id"):
+        """Nothing was begun, or brokers have ended what was open."""
+        if self._is_unclaimed:
             return True
         choice, failure = self._choice(), self.draft.section("lastFailure")
         ended = parse_time(failure.get("time"))
@@ -353,40 +353,23 @@ class _Deletion:
             look_again_after=seconds,
         )  # fmt: skip
 
-    def _release(self, why: str = "") -> Plan:
+    def _release(self, why: str = "", *, state: str = "") -> Plan:
         """
         :param why: transactions may be left open; empty where none is.
+        :param state: why the state that was to be removed stays.
         """
-        events = self.draft.events
         if why:
-            events = [*events, left_open(self.job, why)]
-        elif self.settles:
+            self.draft.events.append(left_open(self.job, why))
+        elif state:
+            self.draft.events.append(state_left(self.job, state))
+        elif self.record is not None and self.record.removes_state:
+            message = f"attempt {self.attempt} has removed the state of the deleted job, but what snapshots keep"
+            self.draft.event("state-removed", JobReason.STATE_REMOVED, message)
+        else:
+            self._note_settled()
+        return Plan(actions=(ReleaseResource(),), status=self.job.status, events=tuple(self.draft.events))
+
+    def _note_settled(self) -> None:
+        if self.settles:
             message = f"attempt {self.attempt} has settled the transactions of the deleted job"
-            settled = JobEvent(
-                occurrence=f"settled/{self.attempt}", reason=JobReason.TRANSACTIONS_SETTLED, message=message
-            )
-            events = [*events, settled]
-        return Plan(actions=(ReleaseResource(),), status=self.job.status, events=tuple(events))
-
-
-def _prefix(job: JobResource) -> str:
-    """The prefix of the last attempt's transactional ids."""
-    identity, section = job.identity, job.status.get("transactions")
-    known = section.get("prefix") if isinstance(section, Mapping) else None
-    return str(known or names.default_transactional_id_prefix(identity.namespace, identity.name))
-
-
-def _bootstrap_servers(job: JobResource) -> str:
-    """As many addresses of the sink's cluster as the command has room for; a client finds the others by any of them."""
-    sink = job.spec.get("sink")
-    kafka = (isinstance(sink, Mapping) and sink.get("kafka")) or job.spec.get("kafka")
-    every = str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
-    shown = every if len(every) <= SERVERS_CHARACTERS else every[: SERVERS_CHARACTERS + 1].rpartition(",")[0]
-    return shown or every.partition(",")[0]
-
-
-def _transactions_expire(job: JobResource) -> bool:
-    """As :attr:`~sparkapp.model.job.sections.sink.Sink.transactions_expire`, of a spec that may be invalid."""
-    sink = job.spec.get("sink")
-    section = sink.get("transactions") if isinstance(sink, Mapping) else None
-    return not isinstance(section, Mapping) or section.get("timeoutSeconds") != 0
+            self.draft.event(f"settled/{self.attempt}", JobReason.TRANSACTIONS_SETTLED, message)
