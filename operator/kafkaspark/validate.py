@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from kafkaspark.local.project import Project, judged, project_of
 from kafkaspark.manifests import STANDARD_INPUT, add_options, identity_of, objects
 from sparkapp.model import names
-from sparkapp.model.errors import ConfigurationError, KafkaAccessError, KafkaSparkJobError, SchemaError
+from sparkapp.model.errors import (
+    ConfigurationError,
+    ExtensionMissing,
+    KafkaAccessError,
+    KafkaSparkJobError,
+    SchemaError,
+    SchemaMismatch,
+)
 from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.spec import Engine
 
@@ -149,7 +156,9 @@ class Planner:
         self._spark = self._spark or open_spark()
         try:
             check_transform(project, self._spark)
-        except (SchemaError, KafkaAccessError) as error:
+        except SchemaMismatch:
+            raise
+        except (SchemaError, KafkaAccessError, ExtensionMissing) as error:
             raise NotPlannedError(error.message) from error
         except KafkaSparkJobError as error:
             if isinstance(error.__cause__, ModuleNotFoundError) and has_image:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sparkapp.formats.encoders.record_encoder import json_texts
 from sparkapp.model.job.rules.narrow_sql.plan import (
+    Among,
     AsJson,
     AsText,
     Compared,
@@ -43,13 +44,15 @@ class RecordQuery:
     def __init__(self, query: NarrowQuery) -> None:
         self._query = query
         self._encoders: dict[pa.DataType, Callable[[Any], Any]] = {}
+        self._sets: dict[int, Any] = {}
+        """The literals of each IN as an array, by the identity of its condition."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """The outputs of the records that are kept, in their order; None without any.
 
         :param batch: with the columns of the query, in their formats.
         """
-        kept = None if self._query.condition is None else pc.fill_null(_mask(batch, self._query.condition), False)
+        kept = None if self._query.condition is None else pc.fill_null(self._mask(batch, self._query.condition), False)
         if kept is not None:
             count = kept.true_count
             if not count:
@@ -69,6 +72,37 @@ class RecordQuery:
             self._encoders[values.type] = json_texts(values.type)
         return self._encoders[values.type](values)
 
+    def _mask(self, batch: pa.RecordBatch, condition: Condition) -> Any:
+        """True, false and null of a condition."""
+        if isinstance(condition, Joined):
+            function = "and_kleene" if condition.is_and else "or_kleene"
+            found = self._mask(batch, condition.of[0])
+            for part in condition.of[1:]:
+                found = _call(function, [found, self._mask(batch, part)])
+            return found
+        if isinstance(condition, Negated):
+            return _call("invert", [self._mask(batch, condition.of)])
+        if isinstance(condition, Among):
+            return self._found_among(batch, condition)
+        if isinstance(condition, IsNull):
+            return _value(batch, condition.of).is_null()
+        if isinstance(condition, Flag):
+            return _value(batch, condition.of)
+        return _compared(batch, condition)
+
+    def _found_among(self, batch: pa.RecordBatch, condition: Among) -> Any:
+        """By a hash table, so that thousands of literals cost a record what two cost."""
+        values = _value(batch, condition.of)
+        if pa.types.is_integer(values.type):
+            values = values.cast(pa.int64())
+        elif pa.types.is_float64(values.type):
+            values = _call("add", [values, 0.0])  # -0.0 has another hash than 0.0
+        literals = self._sets.get(id(condition))
+        if literals is None:
+            literals = self._sets[id(condition)] = pa.array(condition.literals, values.type)
+        found = pc.is_in(values, value_set=literals)
+        return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.bool_())) if values.null_count else found
+
 
 def _value(batch: pa.RecordBatch, value: Field | AsText, kept: Any | None = None) -> Any:
     field = value.of if isinstance(value, AsText) else value
@@ -78,23 +112,6 @@ def _value(batch: pa.RecordBatch, value: Field | AsText, kept: Any | None = None
     if kept is not None:
         found = found.filter(kept)
     return _cast(found, options=_ANY_BYTES) if isinstance(value, AsText) else found
-
-
-def _mask(batch: pa.RecordBatch, condition: Condition) -> Any:
-    """True, false and null of a condition."""
-    if isinstance(condition, Joined):
-        function = "and_kleene" if condition.is_and else "or_kleene"
-        found = _mask(batch, condition.of[0])
-        for part in condition.of[1:]:
-            found = _call(function, [found, _mask(batch, part)])
-        return found
-    if isinstance(condition, Negated):
-        return _call("invert", [_mask(batch, condition.of)])
-    if isinstance(condition, IsNull):
-        return _value(batch, condition.of).is_null()
-    if isinstance(condition, Flag):
-        return _value(batch, condition.of)
-    return _compared(batch, condition)
 
 
 def _compared(batch: pa.RecordBatch, condition: Compared) -> Any:

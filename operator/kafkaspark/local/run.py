@@ -61,7 +61,8 @@ def run_project(project: Project, checkpoints: Checkpoints, spark: LocalSpark, *
 
 
 def check_transform(project: Project, spark: LocalSpark) -> None:
-    """Imports the job's code. In the micro-batch engine Spark plans it, too, as a stream of no records.
+    """Imports the job's code. In the micro-batch engine Spark plans it, too, as a stream of no records. In the
+    continuous engine the columns of a query are checked against ``sink.format``.
 
     Called by ``kafkaspark validate``. A factory of an Arrow function is not called: it may open connections.
 
@@ -74,6 +75,10 @@ def check_transform(project: Project, spark: LocalSpark) -> None:
 
         with variables_set(project.environment), user_code().importable(project.files, fresh=False):
             import_arrow(project.job.spec.transform.arrow)
+    else:
+        from sparkapp.spark.frames.batch_transform import check_result
+
+        check_result(with_writer_schemas(project.job).spec)
 
 
 def _run(job: Job, spark: LocalSpark, project: Project, checkpoints: Checkpoints) -> Output:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -17,12 +17,16 @@ from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.dataplane.output_batch import OutputBatch
 from sparkapp.formats.encoders.record_encoder import RecordEncoder, routing_columns
 from sparkapp.formats.record_query import RecordQuery
+from sparkapp.model.encoding.json_columns import columns_of
 from sparkapp.model.errors import TransformError
+from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.narrow_sql.plan import NarrowQuery
 from sparkapp.model.job.rules.narrow_sql.query import narrow_query
 from sparkapp.model.job.sections.sink import Sink
+from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.sections.transform import ArrowTransform
 from sparkapp.model.job.spec import JobSpec
+from sparkapp.source.formats.json_text.decoder import arrow_type
 from sparkapp.spark.frames.failed.failed_records import FailedRecords
 from sparkapp.spark.frames.failed.failing_record import named_failure
 from sparkapp.spark.frames.user_code import imported
@@ -208,6 +212,37 @@ def transform_of(spec: JobSpec, failed: FailedRecords | None = None) -> BatchTra
     """The transform of a subtask; called by the continuous engine's task."""
     query = narrow_query(spec) if spec.transform.sql else None
     return BatchTransform(spec.transform.arrow, spec.sink, failed, query=query)
+
+
+def check_result(spec: JobSpec) -> None:
+    """Refuses columns that do not fit ``sink.format`` before the first record, as the plan of a micro-batch does.
+
+    The columns of a function over Arrow batches are known by its results alone. Called for jobs of the continuous
+    engine, by the driver and by ``kafkaspark validate``.
+
+    :param spec: with the writer schemas of the sink.
+    :raises TransformError: a column is missing, or has a type that the format cannot have.
+    :raises SchemaMismatch: a column does not fit the writer schema.
+    :raises ExtensionMissing: the C extension is not built.
+    """
+    if spec.sink.format is None or spec.transform.arrow.name:
+        return
+    kinds = {field.name: field.type for field in SOURCE_SCHEMA} | dict(_decoded_types(spec.source))
+    records = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in kinds.values()], names=list(kinds))
+    result: pa.RecordBatch | None = records
+    if spec.transform.sql:
+        result = RecordQuery(replace(narrow_query(spec), condition=None))(records)
+    assert result is not None, "a query without a condition has a result"
+    RecordEncoder(spec.sink).check(result.schema)
+
+
+def _decoded_types(source: Source) -> Iterator[tuple[str, pa.DataType]]:
+    """The Arrow types of sides that a subtask decodes, of the formats that a narrow query can have."""
+    for side, kind, schema in source.sides:
+        if kind is Format.STRING:
+            yield side, pa.string()
+        elif kind is Format.JSON:
+            yield side, arrow_type(columns_of(schema))
 
 
 def map_in_arrow(

@@ -36,7 +36,8 @@ _cast: Any = pc.cast
 class RecordDecoder:
     """Gives the job's transform key and value in their formats; made for a subtask, used by its thread.
 
-    Records that pass through are not decoded: the rules of the job leave them only formats that nothing changes.
+    Records that pass through to a sink without a format are not decoded: the rules of the job leave them only formats
+    that nothing changes.
     Under Fail a side that a query does not use is not decoded either, as in micro-batches.
 
     :ivar skipped: records that ``onRecordError: Skip`` has left out, of all checkpoints and tries.
@@ -45,14 +46,16 @@ class RecordDecoder:
 
     def __init__(self, job: Job) -> None:
         transform = job.spec.transform
+        passes_unread = transform.passes_through and job.spec.sink.format is None
         self._job = job
         self._counts = counts_records(job.spec)
-        read = {side for side, *_ in job.spec.source.sides} if transform.arrow.name or self._counts else set()
+        reads_all = transform.arrow.name or transform.passes_through or self._counts
+        read = {side for side, *_ in job.spec.source.sides} if reads_all else set()
         if transform.sql:
             read |= narrow_query(job.spec).columns
         self._sides = [
             part for part in job.spec.source.sides
-            if part[0] in read and part[1] is not Format.RAW and not transform.passes_through
+            if part[0] in read and part[1] is not Format.RAW and not passes_unread
         ]  # fmt: skip
         self._json = {side: JsonDecoder(schema, side) for side, kind, schema in self._sides if kind is Format.JSON}
         self._fallible = tuple(side for side in fallible_sides(job.spec) if side in read)

@@ -22,7 +22,8 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import OfClusters, group_member_config
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.rules.engine_rules import chosen_engine
+from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.report import DriverState
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
@@ -33,6 +34,7 @@ from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt, AttemptContext
 from sparkapp.spark.engine.continuous.engine import StartedSubtasks
+from sparkapp.spark.frames.batch_transform import check_result
 from sparkapp.spark.frames.transform import check_code
 from sparkapp.spark.launch.session import Spark
 from sparkapp.spark.preflight import checks
@@ -103,6 +105,8 @@ class Wiring:
         self._context = replace(context, job=job)
         self._enter_import()
         check_code(job.spec.transform)
+        if chosen_engine(job.spec)[0] is Engine.CONTINUOUS:
+            check_result(job.spec)
         LOG.info("checked brokers and code")
         return Prepared(security=security, configs=configs, clusters=clusters, session=start_session())
 

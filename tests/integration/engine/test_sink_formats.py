@@ -171,7 +171,16 @@ def test_columns_that_do_not_fit_stop_the_job_before_its_first_record(
     local_job: LocalJobs, broker: str, client: TransactionClient, code: Path
 ) -> None:
     query = Transform(sql="SELECT CAST(CAST(value AS STRING) AS BIGINT) AS n FROM source")
+    narrow = Transform(sql="SELECT offset AS n FROM source WHERE topic = 'another'")
     arrow = Transform(arrow=ArrowTransform(function="encoded:longer"))
+    micro_batch, continuous = Engine.MICRO_BATCH, Engine.CONTINUOUS
+    refused = (
+        (micro_batch, query),
+        (micro_batch, narrow),
+        (continuous, narrow),
+        (micro_batch, arrow),
+        (continuous, arrow),
+    )
     with registry() as server:
         job = local_job(transform=query, code=code)
         chosen = SinkFormat(
@@ -181,7 +190,7 @@ def test_columns_that_do_not_fit_stop_the_job_before_its_first_record(
         with_format(job, server, chosen)
         sink = job.spec.sink.topic
         produce(broker, job.spec.source.topics[0], 0, 100)
-        for engine, transform in ((Engine.MICRO_BATCH, query), (Engine.MICRO_BATCH, arrow), (Engine.CONTINUOUS, arrow)):
+        for engine, transform in refused:
             job.spec = replace(job.spec, engine=engine, transform=transform)
             job.start()
             assert job.await_end() == 1, job.log()

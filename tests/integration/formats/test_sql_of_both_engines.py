@@ -129,7 +129,13 @@ def number(names: tuple[str, ...], literals: list[str]) -> st.SearchStrategy[str
     return st.one_of(
         st.builds("{} {} {}".format, column, operator, literal),
         st.builds("{} {} {}".format, literal, operator, column),
-        st.builds("{} {} IN ({}, {})".format, column, st.sampled_from(["", "NOT"]), literal, literal),
+        # Of more than ten literals Spark makes a set.
+        st.builds(
+            "{} {} IN ({})".format,
+            column,
+            st.sampled_from(["", "NOT"]),
+            st.lists(literal, min_size=1, max_size=15).map(", ".join),
+        ),
         st.builds("{} {} BETWEEN {} AND {}".format, column, st.sampled_from(["", "NOT"]), literal, literal),
     )
 

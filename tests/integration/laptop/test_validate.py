@@ -35,6 +35,11 @@ def arrow(module: str) -> dict[str, Any]:
     return {"engine": "Continuous", "transform": {"arrow": {"function": f"{module}:go"}}}
 
 
+def unfit(engine: str) -> dict[str, Any]:
+    sink = {"topic": "out", "format": {"value": "string"}}
+    return {"engine": engine, "sink": sink, "transform": {"sql": {"query": "SELECT timestamp AS value FROM source"}}}
+
+
 def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in CODE.items():
         (tmp_path / name).write_text(text)
@@ -44,7 +49,7 @@ def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.Capture
         python("packages", image="mine:1"),
         {"source": JSON, "transform": {"sql": {"query": "SELECT valeu FROM source"}}},
         {"source": JSON, "transform": {"sql": {"query": query}}},
-        arrow("good"), arrow("broken"), {},
+        arrow("good"), arrow("broken"), {}, *(unfit(engine) for engine in ("Continuous", "MicroBatch")),
     ]  # fmt: skip
     file = tmp_path / "jobs.yaml"
     bodies = [job_body(**spec) for spec in specs]
@@ -55,7 +60,7 @@ def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.Capture
     with patch.dict(os.environ, environment()):
         assert main(["validate", "--output", "json", str(file)]) == 1
     found = json.loads(capsys.readouterr().out)
-    good, typo, broken, raises, packages, image, sql, distinct, arrow_good, arrow_broken, plain = found
+    good, typo, broken, raises, packages, image, sql, distinct, arrow_good, arrow_broken, plain, *unfits = found
     assert (good["planned"], arrow_good["planned"], "planned" in plain) == (True, True, False)
     assert "nothing" in typo["message"]
     for each in (broken, arrow_broken):
@@ -69,3 +74,6 @@ def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.Capture
     assert "valeu" in sql["message"]
     assert "the transform cannot run on a stream" in distinct["message"]
     assert [each["valid"] for each in (good, typo, sql, distinct)] == [True, False, False, False]
+    assert [each["valid"] for each in unfits] == [False, False]
+    assert len({each["message"] for each in unfits}) == 1, "both engines say the same"
+    assert "InvalidTransform: column value is TIMESTAMP, and string takes" in unfits[0]["message"]

@@ -89,3 +89,18 @@ def test_null_is_neither_true_nor_false(condition: str, kept: str) -> None:
     values = [{"s": name, "n": n, "b": b} for name, (n, b) in rows.items()]
     found = run(f"SELECT value.s AS value FROM source WHERE {condition}", values)
     assert "".join(found.get("value", [])) == kept
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("value.n IN (1, 3, 5, 9000000000)", "ac"), ("value.n NOT IN (1, 3)", "bc"), ("value.d IN (0.0, 2.5)", "ab"),
+        ("value.d NOT IN (1, 2.5)", "ac"), ("value.s IN ('a', 'd')", "ad"), ("value.b IN (TRUE, FALSE)", "bc"),
+        ("NOT (value.n IN (1, 2) OR value.d IN (7, 8))", "c"), ("CAST(value.n AS STRING) IN ('1', '5')", "ac"),
+    ],
+)  # fmt: skip
+def test_a_value_among_literals(condition: str, kept: str) -> None:
+    rows = {"a": (1, -0.0, None), "b": (2, 2.5, True), "c": (5, NAN, False), "d": (None, None, None)}
+    values = [{"s": name, "n": n, "d": d, "b": b} for name, (n, d, b) in rows.items()]
+    found = run(f"SELECT value.s AS value FROM source WHERE {condition}", values)
+    assert "".join(found.get("value", [])) == kept

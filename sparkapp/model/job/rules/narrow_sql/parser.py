@@ -15,6 +15,7 @@ from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.rules.narrow_sql.plan import (
     BOOLEAN,
     STRING,
+    Among,
     AsJson,
     AsText,
     Compared,
@@ -259,16 +260,18 @@ class _Parser:
     def _in(self, left: _Value) -> Condition:
         self._keyword("IN")
         self._open()
-        found = []
+        literals = []
         while True:
             right = self._operand()
             if isinstance(right, _Value):
                 _refuse("IN of columns")
-            found.append(_compared(Operator.EQUAL, left, right))
+            literals.append(_literal(_type_of(left), Operator.EQUAL, right))
             if not self._takes(","):
                 break
         self._close()
-        return found[0] if len(found) == 1 else Joined(False, tuple(found))
+        if len(literals) == 1:
+            return Compared(Operator.EQUAL, left, literals[0])
+        return Among(left, tuple(literals))
 
     def _between(self, left: _Value) -> Condition:
         self._keyword("BETWEEN")
@@ -347,13 +350,17 @@ def _compared(operator: Operator, left: _Value | _Literal, right: _Value | _Lite
         if not isinstance(right, _Value):
             _refuse("a comparison of two literals")
         return _compared(_MIRRORED.get(operator, operator), right, left)
-    kind = STRING if isinstance(left, AsText) else left.type
+    kind = _type_of(left)
     if isinstance(right, _Value):
-        other = STRING if isinstance(right, AsText) else right.type
+        other = _type_of(right)
         if kind != other or not isinstance(kind, JsonType) or kind.kind in (Type.STRUCT, Type.ARRAY, Type.BOOLEAN):
             _refuse(f"a comparison of {name_of(kind)} with {name_of(other)}")
         return Compared(operator, left, right)
     return Compared(operator, left, _literal(kind, operator, right))
+
+
+def _type_of(value: _Value) -> SqlType:
+    return STRING if isinstance(value, AsText) else value.type
 
 
 def _literal(kind: SqlType, operator: Operator, literal: _Literal) -> _Literal:

@@ -85,6 +85,17 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """``IN`` of literals: null if the value is null.
+
+    :param literals: at least two, in the type of the value.
+    """
+
+    of: Field | AsText
+    literals: tuple[str | int | float | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """Never null."""
 
@@ -113,7 +124,7 @@ class Joined:
     of: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Compared | IsNull | Flag | Negated | Joined
+Condition: TypeAlias = Compared | Among | IsNull | Flag | Negated | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,5 +168,7 @@ def _fields_in(condition: Condition) -> Iterator[Field]:
     elif isinstance(condition, Compared):
         yield from _fields_of(condition.left)
         yield from _fields_of(condition.right)
+    elif isinstance(condition, Among):
+        yield from _fields_of(condition.of)
     else:
         yield condition.of

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import RecordFailed, TransformError
+from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
-from sparkapp.model.job.sections.transform import ArrowTransform
-from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, map_in_arrow
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, BatchTransform, check_result, map_in_arrow
+from tests.support.jobs.plain_job import plain_spec
 
 SINK = Sink(topic="out", transactional_id_prefix="p")
 ENCODED = Sink(
@@ -260,3 +264,35 @@ def test_a_format_of_the_sink_without_a_function_reads_what_it_writes() -> None:
     text = Sink(topic="out", transactional_id_prefix="p", format=SinkFormat(value=SinkEncoding.RAW))
     (result,) = BatchTransform(ArrowTransform(), text).map([batch(b"a")])
     assert result.select(["key", "value"]).to_pylist() == [{"key": b"a", "value": b"v-a"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "chosen", "refusal"),
+    [
+        ("SELECT value.d AS value FROM source", {"value": SinkEncoding.STRING},
+         "column value is DOUBLE, and string takes text, whole numbers, decimals, dates, booleans"
+         " (sink.format.value: string)"),
+        ("SELECT value FROM source WHERE value.d > 1", {"value": SinkEncoding.RAW},
+         "column value is STRUCT<d, t>, and raw takes BINARY or STRING (sink.format.value: raw)"),
+        ("SELECT value.d FROM source", {"value": SinkEncoding.JSON, "key": SinkEncoding.STRING, "key_columns": ("t",)},
+         "the result has not exactly one column 't': it has d"),
+        ("", {"value": SinkEncoding.STRING}, "column value is BINARY, and string takes text, whole numbers, decimals,"
+         " dates, booleans (sink.format.value: string)"),
+    ],
+)  # fmt: skip
+def test_columns_that_do_not_fit_are_refused_without_a_record(query: str, chosen: dict[str, Any], refusal: str) -> None:
+    spec = plain_spec(transform=Transform(sql=query), sink=replace(SINK, format=SinkFormat(**chosen)))
+    if query:
+        source = replace(spec.source, value_format=Format.JSON, value_schema="d DOUBLE, t STRING")
+        spec = replace(spec, source=source)
+    with pytest.raises(TransformError) as caught:
+        check_result(spec)
+    assert caught.value.message == refusal
+
+
+@pytest.mark.parametrize("query", ["", "SELECT value AS text, key FROM source WHERE topic = 'a'"])
+def test_columns_that_fit_are_known_without_a_record(query: str) -> None:
+    spec = plain_spec(transform=Transform(sql=query), sink=replace(SINK, format=SinkFormat(value=SinkEncoding.JSON)))
+    check_result(replace(spec, source=replace(spec.source, value_format=Format.STRING)))
+    check_result(replace(spec, sink=SINK))
+    check_result(replace(spec, transform=Transform(arrow=ArrowTransform(function="not:imported"))))

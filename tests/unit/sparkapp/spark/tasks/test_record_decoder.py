@@ -16,9 +16,11 @@ from sparkapp.model.errors import RecordError
 from sparkapp.model.job.access.registry_access import RegistryAccess
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
+from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.frames import record_policy
+from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
 from sparkapp.spark.tasks.record_decoder import RecordDecoder
 from tests.support.jobs.plain_job import plain_spec
@@ -78,6 +80,15 @@ def test_records_that_pass_through_stay_bytes() -> None:
     given = batch(b"a", b"\xff")
     (found,) = decoder(arrow=False, key_format=Format.STRING, value_format=Format.STRING).decode([given])
     assert found is given
+
+
+def test_a_format_of_the_sink_encodes_decoded_records() -> None:
+    sink = replace(SPEC.sink, format=SinkFormat(value=SinkEncoding.JSON))
+    source = replace(SPEC.source, value_format=Format.STRING)
+    spec = replace(SPEC, source=source, sink=sink, transform=Transform())
+    made = RecordDecoder(Job(namespace="ns", name="job", uid="u", generation=1, attempt=1, spec=spec))
+    (found,) = transform_of(spec).map(made.decode([batch(b"a")]))
+    assert found.column("value").to_pylist() == [b'"a"']
 
 
 def test_parsed_records_and_a_tombstone(access: RegistryAccess) -> None:

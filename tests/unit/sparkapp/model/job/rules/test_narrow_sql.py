@@ -13,6 +13,7 @@ from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.narrow_sql.plan import (
     STRING,
+    Among,
     AsJson,
     AsText,
     Compared,
@@ -94,10 +95,15 @@ def test_a_literal_has_the_type_of_its_column() -> None:
     assert found.condition == Joined(
         True,
         (
-            Joined(False, (Compared(Operator.EQUAL, AMOUNT, 1.0), Compared(Operator.EQUAL, AMOUNT, -2.5))),
+            Among(AMOUNT, (1.0, -2.5)),
             Joined(True, (Compared(Operator.GREATER_OR_EQUAL, ID, -1), Compared(Operator.LESS_OR_EQUAL, ID, 7))),
         ),
     )
+
+
+def test_a_single_literal_is_compared() -> None:
+    found = narrow("SELECT key AS value FROM source WHERE value.id NOT IN (3)")
+    assert found.condition == Negated(Compared(Operator.EQUAL, ID, 3))
 
 
 @pytest.mark.parametrize(
