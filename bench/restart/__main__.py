@@ -16,7 +16,9 @@ Records come in steadily. Each figure has p50, p95 and maximum:
 
 The seconds are also shown by phase, from the pods' states, the driver's log and the state ConfigMap. With ``--local``
 the driver is started again at once, without a pod, an executor or the image's class archive. So only the engine's part
-remains. ``--only worker freeze executor`` ends or freezes a process below the driver: the driver continues, and Spark
+remains. ``--only takeover`` (local, continuous engine) has the next driver prepared before the present driver stops, as
+``spec.upgrade.strategy: BlueGreen``. Its silence is the longest time between two records by their own times.
+``--only worker freeze executor`` ends or freezes a process below the driver: the driver continues, and Spark
 starts its task again. At the end source and sink are compared: figures of a job that loses records mean nothing.
 """
 
@@ -41,8 +43,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10, help="of a kill, and of a rescale")
     parser.add_argument(
-        "--only", choices=["kill", "rescale", *LOSSES], nargs="+",
-        help="by default a kill and a rescale alternately; worker and freeze need --local",
+        "--only", choices=["kill", "rescale", "takeover", *LOSSES], nargs="+",
+        help="by default a kill and a rescale alternately; takeover, worker and freeze need --local",
     )  # fmt: skip
     parser.add_argument("--engine", type=Engine, choices=list(Engine), default=Engine.MICRO_BATCH)
     parser.add_argument("--rate", type=float, default=500.0, help="records a second")
@@ -79,7 +81,7 @@ def measure(site: Site, restarts: Restarts, options: argparse.Namespace) -> str:
 
     :returns: the count of records at the end.
     """
-    acts = {"kill": site.kill, "rescale": site.rescale}
+    acts = {"kill": site.kill, "rescale": site.rescale, "takeover": site.take_over}
     acts |= {name: partial(site.lose, kind) for name, kind in LOSSES.items()}
     wanted = options.only or (["kill"] if options.local else ["kill", "rescale"])
     for number in range(1, options.repetitions + 1):

@@ -138,6 +138,10 @@ class ClusterRestarts:
             return self._within_attempt(Kind.RESCALE, act, ended=lambda job: job.wait("the rescale", rescaled))
         return self._restart(Kind.RESCALE, act)
 
+    def take_over(self) -> Restart:
+        """See :class:`bench.restart.restarts.Site`; ``tests/e2e/test_blue_green.py`` has it."""
+        sys.exit(f"{Kind.TAKEOVER.value} needs --local")
+
     def lose(self, kind: Kind) -> Restart:
         """SIGKILL to every process of an executor's pod; Spark starts another."""
         if kind is not Kind.EXECUTOR:

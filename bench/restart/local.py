@@ -11,10 +11,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from bench.broker import broker_at, make_topic
 from bench.restart.marks import (
+    ACTIVATED,
     ASKED,
     BEGUN,
     ENDED,
@@ -27,13 +29,15 @@ from bench.restart.marks import (
 )
 from bench.restart.outage import Downstream, StableOffsets, SteadyRecords
 from bench.restart.restarts import Kind, Restart
+from bench.restart.unstamped import unstamped
 from clusterjob.kafka.reading import read_committed
-from clusterjob.oracle import compare, same
+from clusterjob.oracle import compare, longest_pause, same
 from clusterjob.watch import TimedOut
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from tests.support.jobs.engine_host import EngineHost
@@ -77,7 +81,9 @@ class LocalRestarts:
             spec = JobSpec(
                 kafka=KafkaCluster(bootstrap_servers=bootstrap),
                 source=Source(topics=(source,), group_id=name, startup=Startup(mode=StartupMode.EARLIEST)),
-                transform=Transform(),
+                transform=Transform(arrow=ArrowTransform(function=f"{unstamped.__module__}:unstamped"))
+                if "takeover" in (options.only or ())
+                else Transform(),
                 sink=Sink(topic=sink, transactional_id_prefix=name),
                 parallelism=options.parallelism,
                 checkpoint_interval_seconds=options.interval,
@@ -89,20 +95,25 @@ class LocalRestarts:
                 master = f"local-cluster[{places},1,1024]" if "executor" in options.only else f"local[{places},4]"
                 os.environ |= settings_of_a_cluster(folder, master=master)
             job = LocalJob(folder=folder, spec=spec, uid=name, host=EngineHost(folder))
-            stack.callback(job.kill)
             reader = stack.enter_context(Downstream(bootstrap, sink))
             offsets = stack.enter_context(StableOffsets(bootstrap, sink))
             loader = stack.enter_context(SteadyRecords(bootstrap, source, options.rate))
+            site = cls(
+                bootstrap, job, loader=loader, reader=reader, offsets=offsets,
+                parallelisms=(options.parallelism, options.rescaled),
+            )  # fmt: skip
+            stack.callback(site.close)
             job.start(alone=True)
             job.await_records_in(1)
             try:
                 reader.await_beyond({}, seconds=_OPEN_SECONDS)
-                yield cls(
-                    bootstrap, job, loader=loader, reader=reader, offsets=offsets,
-                    parallelisms=(options.parallelism, options.rescaled),
-                )  # fmt: skip
+                yield site
             except TimedOut as error:
                 raise TimedOut(f"{error.what}\n{job.log()}") from error
+
+    def close(self) -> None:
+        """Ends the processes of the present attempt."""
+        self._job.kill()
 
     def kill(self) -> Restart:
         """SIGKILL to the driver and its JVM while a transaction is open, and the next attempt at once."""
@@ -128,6 +139,40 @@ class LocalRestarts:
             return asked
 
         return self._restart(Kind.RESCALE, act, parallelism=wanted)
+
+    def take_over(self) -> Restart:
+        """See :class:`bench.restart.restarts.Site`. The next driver's JVM and tasks run before the signal."""
+        before = self._job
+        prepared = before.folder / "prepared"
+        prepared.unlink(missing_ok=True)
+        successor = replace(before, process=None)
+        successor.start(fault=f"standby:{prepared}")
+        try:
+            self._await(prepared, successor)
+            at_work = self._run_steadily()
+        except BaseException:
+            successor.kill()
+            raise
+        self._job, asked = successor, time.time()
+        if before.drain():
+            sys.exit(f"the job did not stop in order\n{before.log()}")
+        for _ in range(3):
+            at_work = successor.await_records_in(at_work + 1).counters.records_in
+        marks = {**marks_of_log(before.log(10_000).splitlines()), **marks_of_log(successor.log(10_000).splitlines())}
+        marks[FLOWING] = self.reader.await_beyond(self._offsets.ends_before(marks[ACTIVATED]), seconds=START_SECONDS)
+        written = read_committed(self._bootstrap, successor.spec.sink.topic)
+        return Restart(
+            kind=Kind.TAKEOVER, attempt=successor.attempt, marks={**marks, ASKED: asked},
+            silence=longest_pause(written, since=asked, until=marks[FLOWING]),
+        )  # fmt: skip
+
+    @staticmethod
+    def _await(prepared: Path, successor: LocalJob) -> None:
+        deadline = Deadline.after(START_SECONDS)
+        while not prepared.exists():
+            if deadline.expired or successor.process is None or successor.process.poll() is not None:
+                raise TimedOut(f"the next driver is not prepared\n{successor.log()}")
+            time.sleep(0.05)
 
     def lose(self, kind: Kind) -> Restart:
         """SIGKILL or SIGSTOP to a process below the driver; Spark starts its task again."""

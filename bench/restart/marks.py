@@ -16,6 +16,12 @@ from sparkapp.model import names
 
 ASKED = "asked"
 """The signal is sent, or ``kubectl scale`` has begun."""
+LAST = "last checkpoint"
+"""Of an attempt of the continuous engine that drains. Its subtasks are asked to end next."""
+ANSWERED = "last answers"
+"""Every subtask has said that it begins no transaction any more."""
+DRAINED = "drained"
+"""The document says that nothing is open."""
 ENDED = "ended"
 """The previous driver's container has ended, according to the kubelet."""
 CREATED = "pod created"
@@ -25,7 +31,7 @@ BEGUN = "job read"
 SPARK_UP = "Spark up"
 """In a cluster, with the executors that Spark waits for."""
 ACTIVATED = "activated"
-"""A standby driver is activated; its earlier marks may be from before :data:`ASKED`."""
+"""A standby driver is activated, or takes over; its earlier marks may be from before :data:`ASKED`."""
 PLANNED = "planned"
 """The source is made and the transform planned."""
 STARTED = "engine started"
@@ -43,8 +49,8 @@ FLOWING = "flowing"
 """A read_committed reader has got a record of the new attempt."""
 
 CHAIN = (
-    ASKED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, LOST, CONNECTED, RESCALED,
-    FIRST_BATCH, DECIDED, FLOWING,
+    ASKED, LAST, ANSWERED, DRAINED, ENDED, CREATED, RUNNING, BEGUN, SPARK_UP, ACTIVATED, PLANNED, STARTED, LOST,
+    CONNECTED, RESCALED, FIRST_BATCH, DECIDED, FLOWING,
 )  # fmt: skip
 """Marks in sequence; each phase has the name of the mark that ends it."""
 
@@ -62,7 +68,8 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (BEGUN, re.compile(r" __main__: attempt \d+ of \S+ begins")),
     (RECOVERED, re.compile(r"sparkapp\.spark\.wiring: recovered checkpoint \d+")),
     (SPARK_UP, re.compile(r"sparkapp\.spark\.launch\.session: Spark \S+ is up")),
-    (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ is activated")),
+    (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ (is activated|takes over)")),
+    (DRAINED, re.compile(r"sparkapp\.spark\.attempt: the document says that nothing is open")),
     (PLANNED, re.compile(r"sparkapp\.spark\.engine\.micro_batch\.query: columns read from Kafka")),
     (STARTED, re.compile(r"sparkapp\.spark\.attempt: the \w+ engine has started")),
     (LOST, re.compile(r"continuous\.control_server: subtask \d+ (is|has been silent for \d+ s and is) disconnected")),
@@ -72,6 +79,7 @@ _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
 _CHECKPOINT = re.compile(
     r"checkpoint \d+: \d+ offsets in, \d+ transactions, (?P<took>\d+) ms \(write \d+ ms, commit (?P<commit>\d+) ms\)"
 )
+_ANSWERED = re.compile(r"every subtask has given its last answer, after (?P<took>\d+) ms")
 _STAMP = re.compile(r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d) ")
 """The prefix of a line of ``kubectl logs --timestamps``: RFC 3339 with nanoseconds."""
 
@@ -110,6 +118,8 @@ def marks_of_log(lines: Iterable[str]) -> dict[str, float]:
         for mark, pattern in _LINES:
             if mark not in marks and pattern.search(text):
                 marks[mark] = at
+        if (answered := _ANSWERED.search(text)) is not None:
+            marks[LAST], marks[ANSWERED] = at - int(answered["took"]) / 1000, at
         checkpoint = _CHECKPOINT.search(text)
         if checkpoint is not None and FIRST_BATCH not in marks:
             marks[FIRST_BATCH] = at - int(checkpoint["took"]) / 1000

@@ -19,6 +19,7 @@ class Kind(StrEnum):
 
     KILL = "kill -9 of the driver"
     RESCALE = "rescale"
+    TAKEOVER = "takeover"
     WORKER = "kill -9 of a Python worker"
     FREEZE = "freeze of a Python worker"
     EXECUTOR = "kill -9 of an executor"
@@ -29,7 +30,7 @@ class Restart:
     """The end of an attempt and the start of the next attempt, up to its first record for a reader.
 
     :param marks: moments in seconds since 1970, by the names of ``restart_marks``.
-    :param silence: seconds of the longest time without a record for a reader.
+    :param silence: seconds of the longest time without a record for a reader; in a takeover by the records' own times.
     :param stable_seconds: from the end of the previous attempt until none of its transactions held readers back; None
         if it left none open.
     """
@@ -114,7 +115,7 @@ class Restarts:
             "rescale to flowing": [restart.seconds for restart in self.of(Kind.RESCALE)],
             "silence of a rescale": [restart.silence for restart in self.of(Kind.RESCALE)],
         }
-        for kind in (Kind.WORKER, Kind.FREEZE, Kind.EXECUTOR):
+        for kind in (Kind.TAKEOVER, Kind.WORKER, Kind.FREEZE, Kind.EXECUTOR):
             figures[f"silence of a {kind.value}"] = [restart.silence for restart in self.of(kind)]
         return [(name, spread) for name, found in figures.items() if (spread := Spread.of(found)) is not None]
 
@@ -128,6 +129,10 @@ class Site(Protocol):
 
     def rescale(self) -> Restart:
         """Changes the parallelism and waits until records flow again."""
+        ...
+
+    def take_over(self) -> Restart:
+        """Has a prepared driver take over from the present driver, and waits until records flow from it."""
         ...
 
     def lose(self, kind: Kind) -> Restart:

@@ -144,7 +144,10 @@ class Attempt:
         if self.context.draining.is_set():
             return
         self._run_engine(engine)
-        self._end(engine)
+        try:
+            self._end(engine)
+        finally:
+            engine.close()
 
     def _measure_load(self, engine: Engine) -> None:
         chosen, _ = chosen_engine(self.job.spec)
@@ -244,6 +247,7 @@ class Attempt:
                 coordinator.commit_ends()
             self.group_offsets.drain(10)
         self.coordinator.drained(finished=engine.finished)
+        LOG.info("the document says that nothing is open")
         document = self.coordinator.document
         if self.retainer is not None:
             self.retainer.offer(document)

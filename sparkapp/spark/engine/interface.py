@@ -80,7 +80,14 @@ class Engine(Protocol):
         ...
 
     def await_end(self) -> None:
-        """Blocks until the engine has drained or finished. :raises KafkaSparkJobError: why it failed."""
+        """Blocks until the engine has drained or finished, and begins no transaction any more.
+
+        :raises KafkaSparkJobError: why it failed. Nothing of the engine runs behind it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends what still runs without a transaction; called when the document says that nothing is open."""
         ...
 
     def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:

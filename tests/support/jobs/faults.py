@@ -6,7 +6,8 @@ driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver 
 attempt, so that a restart does not meet it again. Orders of several attempts are joined by semicolons.
 
 ``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
-``start:<seconds>`` is the driver's limit of a step of its start.
+``standby:<file>`` has the driver prepare next to the attempt before it, make the file, and take over when that attempt
+has drained. ``start:<seconds>`` is the driver's limit of a step of its start.
 ``repartition:<moment>@<n>`` ends attempt n ``before`` a repartition of query state, or ``within`` it, when some
 partitions are written. ``frozen`` stops its process behind it, until somebody continues it.
 ``hold:<file>`` makes the driver wait behind each document, before the commits, for as long as the file exists. A file
@@ -21,7 +22,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -30,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkapp.checkpoint.claim import has_drained
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.job.spec import Job
@@ -38,15 +40,19 @@ from sparkapp.model.report import Scale
 from sparkapp.spark import attempt
 from sparkapp.spark.engine.micro_batch import write_stage
 from sparkapp.spark.engine.micro_batch.repartition import repartition
+from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.tasks.write_task import WriteOrder, write_partition
 
 VARIABLE = "FAULT"
 _HOLD = "hold:"
 _SCALE = "scale:"
+_STANDBY = "standby:"
 _START = "start:"
 _REPARTITION = re.compile(r"repartition:(?P<moment>before|within|frozen)@(?P<attempt>\d+)")
 _FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
 _HOLD_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
+"""As a driver in a pod looks at the document."""
 _KILL_AFTER_SECONDS = 4.0
 
 
@@ -59,6 +65,9 @@ def arm(order: str) -> None:
     """Every coordinator of this process from now on meets the fault in its attempt."""
     if order.startswith(_SCALE):
         _ask(Path(order.removeprefix(_SCALE)))
+        return
+    if order.startswith(_STANDBY):
+        _stand_by(Path(order.removeprefix(_STANDBY)))
         return
     if order.startswith(_START):
         vars(attempt)["START_SECONDS"] = vars(attempt)["CODE_SECONDS"] = float(order.removeprefix(_START))
@@ -124,6 +133,36 @@ def _ask(file: Path) -> None:
         return Scale(*map(int, file.read_text().split())) if file.exists() else None
 
     vars(program)["_environment"] = lambda *parts: replace(make(*parts), scale=scale)
+
+
+def _stand_by(file: Path) -> None:
+    from sparkapp import __main__ as program
+
+    make = program._environment
+
+    def environment(job: Job, *parts: Any) -> DriverEnvironment:
+        made = make(job, *parts)
+        drained = partial(has_drained, made.store, job_uid=job.uid, attempt=job.attempt)
+        return replace(made, activation=_Next(file, drained), takes_over=True)
+
+    vars(program)["_environment"] = environment
+
+
+class _Next:
+    """The activation of a driver that is next, without a pod: the document alone decides."""
+
+    def __init__(self, prepared: Path, drained: Callable[[], bool]) -> None:
+        self._prepared = prepared
+        self._drained = drained
+
+    def announce(self) -> None:
+        self._prepared.touch()
+
+    def wait(self, seconds: float) -> bool:
+        deadline = Deadline.after(seconds)
+        while not (drained := self._drained()) and not deadline.expired:
+            time.sleep(deadline.bound(_LOOK_SECONDS))
+        return drained
 
 
 def _hold(file: Path, step: ProtocolStep, _: int) -> None:

@@ -33,7 +33,17 @@ from sparkapp.spark.engine.continuous.rescaling import Rescaling
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.control_channel import SUBTASK_SILENCE_SECONDS
 from tests.support.protocol.attempt import AttemptRun
-from tests.support.protocol.moments import Ahead, DriverMoment, Killed, Loss, Moment, Stop, TaskMoment, TasksLost
+from tests.support.protocol.moments import (
+    Ahead,
+    DriverMoment,
+    EndMoment,
+    Killed,
+    Loss,
+    Moment,
+    Stop,
+    TaskMoment,
+    TasksLost,
+)
 from tests.support.protocol.subtask_process import SubtaskProcess
 from tests.support.protocol.tasks import Worker
 
@@ -161,6 +171,16 @@ class ContinuousRun(AttemptRun):
     def _stand_still(self) -> None:
         for process in self._subtasks.values():
             process.freeze()
+
+    def take_away(self) -> list[SubtaskProcess]:
+        """Freezes the subtasks and leaves them to the caller, who closes the attempt."""
+        with self._lock:
+            self._is_over = True
+            taken = [*self._subtasks.values(), *self._replaced]
+            for process in taken:
+                process.freeze()
+            self._subtasks, self._replaced = {}, []
+        return taken
 
     def thaw(self, *, draining: bool = False) -> None:
         for process in self._subtasks.values():
@@ -371,9 +391,31 @@ class ContinuousRun(AttemptRun):
     def _end_tasks(self) -> None:
         while self._pipeline.oldest is not None:
             self._checkpoint(retry=False, abreast=False, ahead=None)
+        halts = self._halts_at_the_end()
         self._server.stop()
         deadline = Deadline.after(_ANSWERS_SECONDS)
         while self._server.awaits_end and not deadline.expired:
             answer = self._server.answer(deadline.bound(0.1))
             if answer is not None and answer.checkpoint_id is None:
                 assert not answer.failure
+        self._tasks_have_answered(halts)
+
+    def _halts_at_the_end(self) -> bool:
+        """Whether the story wants something to happen behind the last answers; then the tasks halt there."""
+        halts = self._stop is not None and self._stop[0] is EndMoment.ANSWERED
+        if halts:
+            self._await_connections(self._subtasks)
+            for process in self._subtasks.values():
+                process.order(EndMoment.ANSWERED)
+        return halts
+
+    def _tasks_have_answered(self, halts: bool) -> None:
+        if not halts:
+            return
+        deadline = Deadline.after(_SECONDS)
+        while not all(process.halts for process in self._subtasks.values()):
+            assert not deadline.expired, "not every subtask comes to its end"
+            time.sleep(_PAUSE)
+        self._passed(EndMoment.ANSWERED)
+        for process in self._subtasks.values():
+            process.release()

@@ -26,7 +26,6 @@ from tests.support.protocol.subtask_process import SubtaskProcess
 
 _CHECKPOINT_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
-_PAUSE = 0.01
 _STANDS_STILL_SECONDS = (0.3, 3.0)
 """Less and more than the silence after which a subtask is lost."""
 _STOP_SECONDS = 30.0
@@ -76,16 +75,6 @@ class LocalPaceRun(ContinuousRun):
         """Freezes a subtask and starts another for it, as after a silence that only the driver has seen."""
         with self._lock:
             return self._replace(number)
-
-    def take_away(self) -> list[SubtaskProcess]:
-        """Freezes the subtasks and leaves them to the caller, who closes the attempt."""
-        with self._lock:
-            self._is_over = True
-            taken = [*self._subtasks.values(), *self._replaced]
-            for process in taken:
-                process.freeze()
-            self._subtasks, self._replaced = {}, []
-        return taken
 
     def thaw(self, *, draining: bool = False) -> None:
         self._still.clear()
@@ -259,6 +248,7 @@ class LocalPaceRun(ContinuousRun):
             pass
         self._pace.end()
         failures = []
+        halts = self._halts_at_the_end()
         self._server.stop()
         deadline = Deadline.after(_STOP_SECONDS)
         while self._server.awaits_end and not deadline.expired:
@@ -269,5 +259,4 @@ class LocalPaceRun(ContinuousRun):
                 self._pace.take(answer)
         require_delivered(failures)
         self._pace.ended(self._server.unconfirmed)
-        while not deadline.expired and not all(process.ended for process in self._subtasks.values()):
-            time.sleep(_PAUSE)
+        self._tasks_have_answered(halts)

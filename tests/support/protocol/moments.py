@@ -85,6 +85,13 @@ class InstanceMoment(StrEnum):
     """The driver does not know yet."""
 
 
+class EndMoment(StrEnum):
+    """A further place in an orderly stop of the continuous engine."""
+
+    ANSWERED = "subtasks-have-answered"
+    """Every subtask has given its last answer. Their tasks still run, and the document is about to be written."""
+
+
 class EngineStep(NamedTuple):
     """Another place in the local pace: that many steps of the engine after the begin of a checkpoint."""
 
@@ -104,7 +111,7 @@ class StoreWrite(NamedTuple):
 IN_A_RESCALE = (StoreWrite(1, effective=False), StoreWrite(1, effective=True))
 """Where an attempt may end that is rescaled in place between two checkpoints."""
 
-Place = Moment | TaskMoment | DriverMoment | StoreWrite | InstanceMoment | EngineStep
+Place = Moment | TaskMoment | DriverMoment | StoreWrite | InstanceMoment | EndMoment | EngineStep
 
 
 class End(StrEnum):

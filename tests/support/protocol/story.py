@@ -297,6 +297,12 @@ class Story:
         self._strays += self._run.take_away()
         self.kill()
 
+    def leave_subtasks(self) -> None:
+        """The subtasks of the running attempt stand still, and may continue when it is over; its driver works on."""
+        assert isinstance(self._run, ContinuousRun)
+        self._record("its subtasks stand still", None)
+        self._strays += self._run.take_away()
+
     def thaw_strays(self) -> None:
         """Subtasks without a driver continue until they find that out."""
         self._record(f"{self.strays} subtasks of dead drivers continue", None)

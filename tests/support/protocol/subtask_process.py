@@ -31,10 +31,10 @@ from sparkapp.sink import delivery
 from sparkapp.sink.local_writer import LocalKafkaWriter
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.spark.tasks import subtask, worker_clients
-from sparkapp.spark.tasks.control_channel import Address, Wave
+from sparkapp.spark.tasks.control_channel import Address, SubtaskChannel, Wave
 from sparkapp.spark.tasks.local import local_instance
 from sparkapp.spark.tasks.write_task import WriteOrder, WriteResult, write_batches
-from tests.support.protocol.moments import InstanceMoment, TaskMoment
+from tests.support.protocol.moments import EndMoment, InstanceMoment, TaskMoment
 
 MODULUS = 5
 SILENT = b"silent"
@@ -78,9 +78,9 @@ class SubtaskProcess:
     def ended(self) -> bool:
         return not self.process.is_alive()
 
-    def order(self, moment: TaskMoment | InstanceMoment | None) -> None:
-        """In its next checkpoint it halts there; None: before it answers. In the local pace it halts at the next such
-        moment."""
+    def order(self, moment: TaskMoment | InstanceMoment | EndMoment | None) -> None:
+        """In its next checkpoint it halts there; None: before it answers. In the local pace and at its end it halts at
+        the next such moment."""
         with suppress(OSError, EOFError):
             while self._begins(0) and self._moments.poll():  # of an earlier halt
                 self._moments.recv()
@@ -140,7 +140,9 @@ def _run(
     parts["ProducerPool"] = partial(ProducerPool, timeout=patience)
     vars(delivery)["writer_of"] = partial(delivery.writer_of, timeout=patience)
     vars(subtask)["write_batches"] = partial(_write_batches, moments)
-    vars(local_instance)["LocalKafkaWriter"] = partial(_HaltingWriter, _Halts(moments))
+    halts = _Halts(moments)
+    vars(local_instance)["LocalKafkaWriter"] = partial(_HaltingWriter, halts)
+    vars(subtask)["SubtaskChannel"] = partial(_HaltingChannel, halts)
     try:
         address, wave = place
         subtask.run_subtask(job_text, address, Wave(wave, 0, number + 1), iter(()))
@@ -187,13 +189,13 @@ def _halt(moments: Connection[Any, Any]) -> None:
 
 
 class _Halts:
-    """Where a subtask of the local pace halts next."""
+    """Where a subtask halts next, outside of the write task."""
 
     def __init__(self, moments: Connection[Any, Any]) -> None:
         self._moments = moments
-        self._ordered: InstanceMoment | str = "nowhere"
+        self._ordered: InstanceMoment | EndMoment | str = "nowhere"
 
-    def at(self, moment: InstanceMoment) -> None:
+    def at(self, moment: InstanceMoment | EndMoment) -> None:
         while self._moments.poll():
             self._ordered = self._moments.recv()
         if self._ordered == moment:
@@ -217,3 +219,15 @@ class _HaltingWriter(LocalKafkaWriter):
         may_go_on = super().commit(*parts, **options)
         self._halts.at(InstanceMoment.COMMITTED)
         return may_go_on
+
+
+class _HaltingChannel(SubtaskChannel):
+    """The subtask's connection, which halts behind the last answer where it was ordered to."""
+
+    def __init__(self, halts: _Halts, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._halts = halts
+
+    def stopped(self, failure: str) -> None:
+        super().stopped(failure)
+        self._halts.at(EndMoment.ANSWERED)

@@ -107,13 +107,14 @@ class ControlServer:
         with self._lock:
             send(self._connections.get(subtask), encode_instance_order(order))
 
-    def stop(self) -> None:
-        """Asks every subtask to end, now or as soon as it connects. Those that are connected answer."""
+    def stop(self) -> set[int]:
+        """Asks every subtask to end, now or as soon as it connects; returns those that are connected, which answer."""
         with self._lock:
             self._is_stopping = True
             for subtask, connection in self._connections.items():
                 self._unconfirmed[connection] = subtask
                 send(connection, encode_stop())
+            return set(self._connections)
 
     def adopt(self) -> None:
         """Gives the work of subtasks that are lost to others that have none; called often while one is missing."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.pre_committed import Completed
@@ -30,6 +32,8 @@ from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.liveness import MAX_STEP_SECONDS, StreamLiveness
 from sparkapp.spark.tasks.client_totals import summed
 from sparkapp.spark.tasks.flush import require_delivered
+
+LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.1
 """Longest pause in seconds between two looks at a stop that was asked for."""
@@ -119,6 +123,8 @@ class ContinuousEngine:
         self._announcements = announcements
         self._pace = self._pace_of(parts, scale, report)
         self.finished = False
+        self._stop_by = Deadline.after(0)
+        self._has_place = False
 
     def _pace_of(
         self,
@@ -167,20 +173,28 @@ class ContinuousEngine:
     def await_end(self) -> None:
         """Completes checkpoint after checkpoint, until the engine is drained or a bounded source is at its end.
 
+        No subtask begins a transaction behind it, although their tasks may still run.
+
         :raises KafkaSparkJobError: why it failed.
         """
         try:
-            try:
-                self._run()
-            finally:
-                self._pace.end()
-            self._stop()
+            with ExitStack() as failed:
+                failed.callback(self._cut_off)
+                try:
+                    self._run()
+                finally:
+                    self._pace.end()
+                self._stop()
+                failed.pop_all()
         except OffsetsWentBackwards as error:
             raise self._enumerator.explain(error) from None
+
+    def close(self) -> None:
+        """See :meth:`sparkapp.spark.engine.interface.Engine.close`."""
+        try:
+            self._await_tasks()
         finally:
-            self._server.close()
-            if not self._subtasks.ended:
-                self._subtasks.cancel()
+            self._cut_off()
 
     def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
         """The subtask has named the record."""
@@ -218,29 +232,31 @@ class ContinuousEngine:
         )  # fmt: skip
 
     def _stop(self) -> None:
-        """Ends the subtasks; what they have written is committed, or its brokers have it.
+        """Asks the subtasks to end; what they have written is committed, or its brokers have it.
+
+        A subtask gives its last answer when it begins no transaction any more, and fences no other producer (ADR 95).
+        Without the answer of each the end of Spark's tasks is waited for.
 
         :raises PreCommitFailed: or the error of a record that was not delivered.
         """
         self.liveness.enter("the end of the subtasks", MAX_STEP_SECONDS)
-        deadline = Deadline.after(_STOP_SECONDS)
-        has_place = self._server.connected >= set(range(self._subtasks.count))
-        silent, failures = self._last_answers(deadline)
+        began, self._stop_by = time.monotonic(), Deadline.after(_STOP_SECONDS)
+        asked, silent, failures = self._last_answers(self._stop_by)
         require_delivered(failures)
         self._pace.ended(silent)
-        while self._server.connected and not (self._subtasks.ended or deadline.expired):
-            time.sleep(deadline.bound(_PAUSE / 10))
-        # A task without a place ends by its cancellation, also if a rescale wants it no more.
-        deadline = Deadline.after(deadline.bound(_END_SECONDS if has_place else 0.0))
-        while not (self._subtasks.ended or deadline.expired):
-            time.sleep(deadline.bound(_PAUSE / 10))
+        self._has_place = asked >= set(range(self._subtasks.count))
+        if silent or not self._has_place:
+            LOG.warning("not every subtask has given its last answer: the engine waits for the end of the tasks")
+            self._await_tasks()
+        else:
+            LOG.info("every subtask has given its last answer, after %d ms", (time.monotonic() - began) * 1000)
 
-    def _last_answers(self, deadline: Deadline) -> tuple[set[int], list[str]]:
-        """Asks every connected subtask to end; returns those that do not answer, and the failures of the others.
+    def _last_answers(self, deadline: Deadline) -> tuple[set[int], set[int], list[str]]:
+        """Asks every connected subtask to end; returns those, which do not answer, and the failures of the others.
 
         When Spark's job has ended, answers may still be on their way. They come before the end of their connection.
         """
-        self._server.stop()
+        asked = self._server.stop()
         failures = []
         while self._server.awaits_end and not deadline.expired:
             answer = self._server.answer(deadline.bound(_PAUSE))
@@ -248,4 +264,20 @@ class ContinuousEngine:
                 failures.append(answer.failure)
             elif answer is not None:
                 self._pace.take(answer)
-        return self._server.unconfirmed, failures
+        return asked, self._server.unconfirmed, failures
+
+    def _await_tasks(self) -> None:
+        """Waits for the ends of connections and tasks, for a while; called behind the last answers."""
+        while self._server.connected and not (self._subtasks.ended or self._stop_by.expired):
+            time.sleep(self._stop_by.bound(_PAUSE / 10))
+        # A task without a place ends by its cancellation, also if a rescale wants it no more.
+        deadline = Deadline.after(self._stop_by.bound(_END_SECONDS if self._has_place else 0.0))
+        while not (self._subtasks.ended or deadline.expired):
+            time.sleep(deadline.bound(_PAUSE / 10))
+        self._stop_by = Deadline.after(0)
+
+    def _cut_off(self) -> None:
+        """Ends the tasks that have not ended by themselves."""
+        self._server.close()
+        if not self._subtasks.ended:
+            self._subtasks.cancel()

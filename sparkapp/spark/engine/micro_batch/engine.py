@@ -146,6 +146,9 @@ class MicroBatchEngine:
         failure = self._stream.failure or original_error(query.exception())
         raise self._parts.enumerator.explain(failure) if isinstance(failure, OffsetsWentBackwards) else failure
 
+    def close(self) -> None:
+        """The query has ended in :meth:`await_end`."""
+
     def with_record(self, error: KafkaSparkJobError) -> KafkaSparkJobError:
         """The error of the last checkpoint with the record that it is about; called once the query has ended.
 

@@ -90,12 +90,16 @@ class Stop(Protocol):
         *,
         ends_first: bool = True,
         before: Callable[[ControlServer], None] = ...,
+        between: Callable[[], None] = ...,
     ) -> None: ...
 
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
-    """Stops an engine whose subtasks end as the test says; ``before`` is called when they are connected."""
+    """Stops an engine whose subtasks end as the test says; ``before`` is called when they are connected.
+
+    ``between`` is called where the attempt writes the document.
+    """
 
     def stop(
         guarantee: DeliveryGuarantee,
@@ -103,6 +107,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
         *,
         ends_first: bool = True,
         before: Callable[[ControlServer], None] = lambda _: None,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         servers: list[ControlServer] = []
 
@@ -121,6 +126,8 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
         before(servers[0])
         engine.drain()
         engine.await_end()
+        between()
+        engine.close()
 
     return stop
 
@@ -150,6 +157,31 @@ def test_a_subtask_that_says_nothing_may_have_lost_records(
 def test_a_job_of_spark_that_has_ended_is_not_waited_for(stopped: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("the engine waits"))
     stopped(DeliveryGuarantee.EXACTLY_ONCE, lambda channel, _: channel.stopped(""))
+
+
+def test_the_document_is_written_while_tasks_end_that_have_answered(stopped: Stop) -> None:
+    document_written, seen = threading.Event(), []
+
+    def last_words(channel: SubtaskChannel, _: int) -> None:
+        channel.stopped("")
+        seen.append(document_written.wait(PATIENCE))
+
+    stopped(DeliveryGuarantee.EXACTLY_ONCE, last_words, ends_first=False, between=document_written.set)
+    assert seen == [True] * PARALLELISM, "the engine waits for the tasks behind the document"
+
+
+def test_the_end_of_tasks_without_a_last_answer_is_waited_for(stopped: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process may still open a producer for the checkpoint that never comes."""
+    monkeypatch.setattr(module, "_END_SECONDS", 0.3)
+    monkeypatch.setattr(Subtasks, "ended", False)
+    times = [time.monotonic()]
+
+    def last_words(channel: SubtaskChannel, subtask: int) -> None:
+        if subtask:
+            channel.stopped("")
+
+    stopped(DeliveryGuarantee.EXACTLY_ONCE, last_words, between=lambda: times.append(time.monotonic()))
+    assert times[1] - times[0] >= 0.3
 
 
 def test_the_next_task_of_a_subtask_confirms_nothing_that_the_lost_one_wrote(stopped: Stop) -> None:
