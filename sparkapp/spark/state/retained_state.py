@@ -73,7 +73,12 @@ class RetainedState:
             making.mkdir(parents=True)
             try:
                 state_store_files.link(
-                    source / "state", making / "state", version, engine.state_partitions, may_copy=False
+                    source / "state",
+                    making / "state",
+                    version,
+                    engine.state_partitions,
+                    may_copy=False,
+                    place=target / "state",
                 )
             except FileNotFoundError as error:
                 raise _gone(document, version, str(error)) from error

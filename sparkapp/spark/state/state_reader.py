@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StructType
 
 from sparkapp.model.errors import CommandRefused, QueryStateMissing
 from sparkapp.model.errors.listed import listed
-from sparkapp.spark.state import query_log, state_store_files
+from sparkapp.spark.state import operator_metadata, query_log, state_store_files
 
 TIMERS = "timers"
 """As a store: the registered timers of an operator of ``transformWithState``."""
@@ -138,7 +138,7 @@ class StateReader:
         path = self._scratch / f"checkpoint-{at.checkpoint_id}"
         if not path.exists():
             query_log.rebuild(path, job_uid="reader", checkpoint_id=at.checkpoint_id, engine=engine, sources=1)
-            (path / "state").symlink_to((source / "state").resolve(), target_is_directory=True)
+            operator_metadata.link_for_reading((source / "state").resolve(), path / "state")
         return path, version - 1
 
     def _frame(self, at: StateAt, selection: Selection) -> DataFrame:

@@ -21,7 +21,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.state import query_log, rocksdb_files
+from sparkapp.spark.state import operator_metadata, query_log, rocksdb_files
 
 _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
@@ -124,16 +124,30 @@ def prepare(folder: Path, *, attempt: int, source: Path, version: int, partition
     return own
 
 
-def link(source: Path, target: Path, version: int, partitions: int, *, may_copy: bool = True) -> None:
+def link(
+    source: Path, target: Path, version: int, partitions: int, *, may_copy: bool = True, place: Path | None = None
+) -> None:
     """Links each file of a version of state, and of the versions before it.
 
     :param may_copy: whether a file is copied on a volume without hard links.
+    :param place: where the target will be, for files that name others by their paths; None for where it is.
     :raises OSError: a file is gone, or cannot be linked nor copied.
     """
     # A folder's files come before those below it. So tables of RocksDB are listed after the snapshot that names them,
     # and a driver that stood still has written them before it.
     for file in source.rglob("*"):
-        _, *partition = file.relative_to(source).parts[:2]
+        name, *inner = file.relative_to(source).parts
+        within, partition = Path(*inner), inner[:1]
+        batch = operator_metadata.batch_of(within)
+        if operator_metadata.is_checksum(within):
+            continue
+        if batch is not None:
+            if batch < version:  # version n is that behind batch n - 1
+                copy = target / file.relative_to(source)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                operator = (place or target) / name
+                copy.write_text(operator_metadata.moved(file.read_text(encoding="utf-8"), operator), encoding="utf-8")
+            continue
         if partition and partition[0].isdigit() and partitions and int(partition[0]) >= partitions:
             continue  # of before a repartition
         # Hadoop keeps the checksum of NAME as .NAME.crc.
