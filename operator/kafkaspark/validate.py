@@ -135,7 +135,8 @@ class Planner:
         except NotPlannedError as why:
             return {"planned": False, "notPlanned": str(why)}
         except KafkaSparkJobError as error:
-            return {"valid": False, "message": f"{error.reason}: {error.message}"}
+            remedy = f"; {error.remedy}" if error.remedy != error.default_remedy else ""
+            return {"valid": False, "message": f"{error.reason}: {error.message}{remedy}"}
         return {"planned": True}
 
     def _check(self, project: Project, *, has_image: bool) -> None:

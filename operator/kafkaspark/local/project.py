@@ -10,13 +10,15 @@ from typing import Any
 
 from kafkaspark.local.code import Files
 from kafkaspark.manifests import identity_of, objects
-from kafkasparkjob_operator.identity import API_VERSION
+from kafkasparkjob_operator.identity import API_VERSION, JobIdentity
 from kafkasparkjob_operator.resources.acceptance import accepted_job, refusal_of
 from kafkasparkjob_operator.workload import NO_SETTINGS, DesiredJob
+from kafkasparkjob_operator.workload.fields import OperatorSpec
 from sparkapp.model import names
+from sparkapp.model.encoding.resource import unknown_fields
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job
+from sparkapp.model.job.spec import Job, JobSpec
 
 SETTINGS = replace(NO_SETTINGS, default_image="job.image")
 """Of an operator with a default image, and without lists of allowed names: only the cluster has them."""
@@ -93,23 +95,32 @@ def project_of(
 
 
 def judged(body: Mapping[str, Any], namespace: str) -> tuple[DesiredJob, Job]:
-    """The job of a resource that the operator accepts; else its refusal.
+    """The job of a resource that API server and operator accept; else the refusal.
 
-    :raises ConfigurationError: with the operator's message and remedy.
+    :raises ConfigurationError: with the operator's message and remedy, or the fields that no job has. ``kubectl
+        apply`` refuses those.
     """
     identity = identity_of(body, namespace)
     if body.get("apiVersion") != API_VERSION:
         msg = f"apiVersion {body.get('apiVersion')!r} is not known; set apiVersion: {API_VERSION}"
         raise ConfigurationError(msg, remedy="")
+    unknown = [*unknown_fields((JobSpec, OperatorSpec), body.get("spec"), "spec")]
+    if unknown:
+        raise ConfigurationError("; ".join(unknown), remedy="")
     try:
         desired = accepted_job(body.get("spec") or {}, job=identity, settings=SETTINGS)
     except ConfigurationError as error:
-        raise ConfigurationError(refusal_of(error, identity), remedy="") from error
+        raise ConfigurationError(_refusal(error, identity), remedy="") from error
     job = Job(
         namespace=identity.namespace, name=identity.name, uid=identity.uid or _UID, generation=1, attempt=1,
         spec=desired.spec,
     )  # fmt: skip
     return desired, job
+
+
+def _refusal(error: ConfigurationError, job: JobIdentity) -> str:
+    """The operator's message. Its command for a field that cannot work is for jobs of a cluster."""
+    return error.message if error.remedy == error.default_remedy else refusal_of(error, job)
 
 
 def _code(transform: Transform, folder: Path, others: list[Mapping[str, Any]]) -> tuple[Files, tuple[Path, ...]]:

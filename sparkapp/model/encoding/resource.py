@@ -6,8 +6,9 @@ metadata=at("Maximum rate.", low=0))`` reads ``maxRatePerPartition``, a whole nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from difflib import get_close_matches
 from functools import cache, partial
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -16,6 +17,8 @@ from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.schema import NO_DEFAULT, Metadata, ObjectDefault, Quantity, metadata_of, resource_name
 
 Part = TypeVar("Part")
+_SIMILAR = 0.7
+"""Of two names of fields, as :func:`difflib.get_close_matches` measures it."""
 
 
 def read_part(kind: Callable[..., Part], body: Fields) -> Part:
@@ -111,6 +114,62 @@ def read_items(kind: Any, body: Fields, name: str) -> tuple[Any, ...]:
     """Reads a list of objects; called by readers whose result has another type."""
     items = (Fields(item, f"{body.path}.{name}[{index}]") for index, item in enumerate(body.objects(name)))
     return tuple(read_part(kind, item) for item in items)
+
+
+def unknown_fields(kinds: Sequence[type], body: Any, path: str) -> Iterator[str]:
+    """A message for each field of an object that the dataclasses do not have, with the field that is meant.
+
+    The API server leaves out such fields, or refuses the object. Called by commands that read a file.
+    """
+    yield from _unknown(_known(tuple(kinds)), body, path)
+
+
+def _unknown(known: Any, body: Any, path: str) -> Iterator[str]:
+    if isinstance(known, list):
+        items = body if isinstance(body, list) else ()
+        for index, item in enumerate(items):
+            yield from _unknown(known[0], item, f"{path}[{index}]")
+    elif known is not None and isinstance(body, Mapping):
+        for name, value in body.items():
+            if name in known:
+                yield from _unknown(known[name], value, f"{path}.{name}")
+            else:
+                lower = {each.lower(): each for each in known}
+                meant = get_close_matches(str(name).lower(), lower, n=1, cutoff=_SIMILAR)
+                hint = f"did you mean {lower[meant[0]]}?" if meant else f"{path} has {', '.join(sorted(known))}"
+                yield f"{path}.{name} is not a field: {hint}"
+
+
+@cache
+def _known(kinds: tuple[type, ...]) -> dict[str, Any]:
+    """The fields of an object by their names. A field that is an object has its fields, and a list those of an item.
+
+    None is for all else.
+    """
+    known: dict[str, Any] = {}
+    for kind in kinds:
+        _add_known(kind, known)
+    return known
+
+
+def _add_known(kind: Any, known: dict[str, Any]) -> None:
+    types = get_type_hints(kind)
+    for declared in fields(kind):
+        about = metadata_of(declared.metadata)
+        inner = about.kind or types[declared.name]
+        if get_origin(inner) is UnionType:
+            inner = next(option for option in get_args(inner) if option is not type(None))
+        if about.is_hidden:
+            continue
+        if about.path == ".":
+            _add_known(inner, known)
+            continue
+        *parents, name = (about.path or resource_name(declared.name)).split(".")
+        target = known
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        item = get_args(inner)[0] if get_origin(inner) is tuple else None
+        target[name] = _known((inner,)) if is_dataclass(inner) else [_known((item,))] if is_dataclass(item) else None
 
 
 def resource_of(part: Any) -> dict[str, Any]:

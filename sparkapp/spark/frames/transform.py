@@ -18,6 +18,7 @@ from sparkapp.model.job.spec import JobSpec
 from sparkapp.spark.frames.batch_transform import RESULT_SCHEMA, import_arrow, map_in_arrow
 from sparkapp.spark.frames.failed.failed_records import FailedRecords
 from sparkapp.spark.frames.user_code import imported, last_line, needs_session, without_session
+from sparkapp.spark.frames.user_frames import frames_of, user_frame
 
 LOG = logging.getLogger(__name__)
 
@@ -83,7 +84,9 @@ def apply_transform(
     except KafkaSparkJobError:
         raise
     except PySparkException as error:
-        msg = f"the transform does not plan: {str(error).strip().splitlines()[0]}"
+        frame = user_frame(frames_of(error))
+        where = f" ({frame})" if frame is not None else ""
+        msg = f"the transform does not plan: {str(error).strip().splitlines()[0]}{where}"
         raise TransformError(msg) from error
     except Exception as error:
         msg = f"the transform {transform.function} raised {last_line(error)}"

@@ -6,6 +6,7 @@ import importlib
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from pyspark import SparkContext
@@ -17,6 +18,7 @@ from sparkapp.spark.launch.user_modules import check_user_modules, find_user_mod
 
 _NO_SESSION = frozenset({"SESSION_OR_CONTEXT_NOT_EXISTS", "NO_ACTIVE_OR_DEFAULT_SESSION"})
 """Conditions of PySpark's errors."""
+_SHOWN = 10
 _STARTS = "_ensure_initialized"
 """What every ``SparkContext`` calls first."""
 
@@ -44,9 +46,15 @@ def imported(name: str, *, field: str) -> Callable[..., Any]:
         raise TransformError(msg) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        msg = f"module {module_name!r} has no function {function_name!r}"
+        msg = f"module {module_name!r} of {field} has no function {function_name!r}; it has {_functions_of(module)}"
         raise TransformError(msg)
     return function  # type: ignore[no-any-return]
+
+
+def _functions_of(module: ModuleType) -> str:
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    public = [name for name in own if callable(vars(module)[name]) and not name.startswith("_")]
+    return ", ".join(public[:_SHOWN]) or "none"
 
 
 @contextmanager

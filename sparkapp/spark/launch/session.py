@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sparkapp.spark.launch.jvm import Jvm, forget_gateway
@@ -83,9 +84,16 @@ def _start_context(settings: Mapping[str, str], jvm: Jvm | None) -> SparkContext
     context = SparkContext.getOrCreate(SparkConf().setAll(list({**settings, **unlimited}.items())))
     forget_gateway()
     context.setLogLevel("WARN")
+    _silence_errors_of_queries()
     if limit is not None:
         _limit_failed_executors(context, int(limit))
     return context
+
+
+def _silence_errors_of_queries() -> None:
+    """PySpark logs an error of a query with the JVM's stack, 10 KB in a line, and raises it. Callers report it."""
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").disabled = True
 
 
 def _limit_failed_executors(context: SparkContext, limit: int) -> None:

@@ -22,6 +22,8 @@ CODE = {
     "good.py": "def go(source):\n    return source.select('key', source.value.id.cast('string').alias('value'))\n",
     "typo.py": "def go(source):\n    return source.select('nothing')\n",
     "broken.py": "import json,\n",
+    "column.py": "def go(source):\n    return source.select('value.idd')\n",
+    "minutes.py": "def go(source):\n    return source.groupBy('value.id').count().selectExpr('id AS value')\n",
     "raises.py": "def go(source):\n    raise ValueError('not today')\n",
     "packages.py": "import a_package_of_the_image\ndef go(source):\n    return source\n",
 }
@@ -43,13 +45,16 @@ def unfit(engine: str) -> dict[str, Any]:
 def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in CODE.items():
         (tmp_path / name).write_text(text)
+    bad_schema = {"topics": ["orders"], "format": {"value": "json", "valueSchema": "id BIGINT, at TIMESTEMP"}}
     query = "SELECT DISTINCT CAST(value.id AS STRING) AS value FROM source"
     specs = [
         python("good"), python("typo"), python("broken"), python("raises"), python("packages"),
         python("packages", image="mine:1"),
         {"source": JSON, "transform": {"sql": {"query": "SELECT valeu FROM source"}}},
         {"source": JSON, "transform": {"sql": {"query": query}}},
-        arrow("good"), arrow("broken"), {}, *(unfit(engine) for engine in ("Continuous", "MicroBatch")),
+        arrow("good"), arrow("broken"), {},
+        {**python("good"), "source": bad_schema}, python("column"), python("minutes"),
+        *(unfit(engine) for engine in ("Continuous", "MicroBatch")),
     ]  # fmt: skip
     file = tmp_path / "jobs.yaml"
     bodies = [job_body(**spec) for spec in specs]
@@ -59,10 +64,19 @@ def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.Capture
     file.write_text(yaml.safe_dump_all(bodies))
     with patch.dict(os.environ, environment()):
         assert main(["validate", "--output", "json", str(file)]) == 1
-    found = json.loads(capsys.readouterr().out)
-    good, typo, broken, raises, packages, image, sql, distinct, arrow_good, arrow_broken, plain, *unfits = found
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    good, typo, broken, raises, packages, image, sql, distinct, arrow_good, arrow_broken, plain, *others = found
     assert (good["planned"], arrow_good["planned"], "planned" in plain) == (True, True, False)
     assert "nothing" in typo["message"]
+    *refused, _, _ = others
+    schema, column, minutes = (each["message"] for each in refused)
+    # Spark's own error was about BIGINT.
+    assert 'is not a schema: [UNSUPPORTED_DATATYPE] Unsupported data type "TIMESTEMP"' in schema
+    assert column.endswith("(column.py:2 in go)")
+    assert minutes.endswith("or set spec.transform.outputMode: update")
+    # PySpark writes each error with the JVM's stack, 10 KB in a line.
+    assert "org.apache.spark" not in printed.err
     for each in (broken, arrow_broken):
         assert "module 'broken' of spec.transform" in each["message"]
         assert "broken.py, line 1" in each["message"]
@@ -74,6 +88,7 @@ def test_each_job_is_planned_in_one_spark(tmp_path: Path, capsys: pytest.Capture
     assert "valeu" in sql["message"]
     assert "the transform cannot run on a stream" in distinct["message"]
     assert [each["valid"] for each in (good, typo, sql, distinct)] == [True, False, False, False]
+    unfits = others[-2:]
     assert [each["valid"] for each in unfits] == [False, False]
     assert len({each["message"] for each in unfits}) == 1, "both engines say the same"
     assert "InvalidTransform: column value is TIMESTAMP, and string takes" in unfits[0]["message"]

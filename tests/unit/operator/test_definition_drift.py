@@ -17,9 +17,12 @@ import yaml
 
 from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
 from kafkasparkjob_operator.workload.field_rules import OPERATOR_RULES
+from kafkasparkjob_operator.workload.fields import OperatorSpec
 from resourceschema.corpus import Case, cases_of
+from sparkapp.model.encoding.resource import unknown_fields
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.spec import JobSpec
 from sparkapp.model.names import MAX_OBJECT_NAME
 from tests.support.fakes.kubernetes import merged
 
@@ -42,12 +45,28 @@ def fields_of(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str
             yield from fields_of(field["items"], f"{inner}[]")
 
 
+FIELDS = [path for path, _ in fields_of(SPEC, "spec")]
 OBJECTS = [
     (path, field)
     for path, field in fields_of(SPEC, "spec")
     if path.endswith((".secretName", ".claimName", "configMapRef.name", "KeyRef.name", "imagePullSecrets[].name"))
 ]
 """The fields with the name of a Secret, a ConfigMap or a claim."""
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_the_fields_of_the_definition_are_those_that_validate_knows(path: str) -> None:
+    *parents, name = path.removeprefix("spec.").split(".")
+
+    def unknown(last: str) -> list[str]:
+        body: Any = {last: None}
+        for parent in reversed(parents):
+            body = {parent.removesuffix("[]"): [body] if parent.endswith("[]") else body}
+        return list(unknown_fields((JobSpec, OperatorSpec), body, "spec"))
+
+    assert unknown(name) == []
+    (message,) = unknown(f"{name}X")
+    assert message.startswith(f"{path.replace('[]', '[0]')}X is not a field: ")
 
 
 @pytest.mark.parametrize(("path", "schema"), OBJECTS, ids=[path for path, _ in OBJECTS])

@@ -52,11 +52,16 @@ def check_spec(spec: JobSpec) -> None:
 def _check_names(spec: JobSpec) -> None:
     """Names of topics, of a static member, and of transactional ids."""
     source, sink = spec.source, spec.sink
-    named = {*source.topics, *(partition.topic for partition in source.partitions)}
-    for topic in (*sorted(named), sink.topic, *spec.record_errors.topics):
+    named = {
+        **{partition.topic: "spec.source.partitions" for partition in source.partitions},
+        **dict.fromkeys(source.topics, "spec.source.topics"),
+        **dict.fromkeys(spec.record_errors.topics, "spec.deadLetter.topic"),
+        sink.topic: "spec.sink.topic",
+    }
+    for topic, field in named.items():
         require(
             bool(_TOPIC.fullmatch(topic)),
-            "spec",
+            field,
             f"{topic!r} is not a topic name: use at most 249 letters, digits, '.', '_' and '-', but not '.' or '..'",
         )
     member = source.group_membership.group_instance_id

@@ -5,6 +5,9 @@ It parses what the readers have not decoded (:mod:`sparkapp.spark.frames.formats
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -18,6 +21,8 @@ from sparkapp.spark.frames.record_policy import error_column
 _CORRUPT = "_kafkaspark_corrupt"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 _SHOWN = 200
+_WITHOUT_COLUMNS = re.compile(r"\s*\w+\s*([<(]|$)")
+"""A schema of a single type."""
 
 
 def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
@@ -66,5 +71,19 @@ def _type_of(records: DataFrame, side: str, schema: str) -> DataType:
     try:
         return records.select(f.from_json(f.col(side).cast("string"), schema).alias(side)).schema[side].dataType
     except (ParseException, AnalysisException) as error:
-        msg = f"spec.source.format.{side}Schema {schema!r} is not a schema: {error}"
+        cause = error if _WITHOUT_COLUMNS.match(schema) else _error_in_columns(records, schema) or error
+        msg = f"spec.source.format.{side}Schema {schema!r} is not a schema: {str(cause).strip().splitlines()[0]}"
         raise ConfigurationError(msg) from error
+
+
+def _error_in_columns(records: DataFrame, schema: str) -> ParseException | None:
+    """Why the text is no list of columns.
+
+    ``from_json`` then reads the text as a single type. Its error is about the first column's type, whatever is wrong.
+    """
+    jvm: Any = records.sparkSession._jvm
+    try:
+        jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
+    except ParseException as error:
+        return error
+    return None

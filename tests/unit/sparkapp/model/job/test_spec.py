@@ -304,11 +304,11 @@ def test_the_drivers_copy_is_checked_again():
         (spec(checkpoint={"state": {"partitions": 10000}}), "not '10000'"),
         (spec(checkpoint={"state": {"partitions": True}}), "spec.checkpoint.state.partitions must be"),
         (spec(sink={"topic": "x" * 250}), "not a topic name"),
-        (spec(source={"topics": ["in", ".."]}), "'..' is not a topic name"),
-        (spec(sink={"topic": "."}), "'.' is not a topic name"),
+        (spec(source={"topics": ["in", ".."]}), "spec.source.topics: '..' is not a topic name"),
+        (spec(sink={"topic": "."}), "spec.sink.topic: '.' is not a topic name"),
         (
             spec(source={"topics": [], "partitions": [{"topic": ".", "partitions": [0]}]}),
-            "'.' is not a topic name",
+            "spec.source.partitions: '.' is not a topic name",
         ),
         (
             spec(source={"startup": specific("other")}),

@@ -191,7 +191,7 @@ def test_records_that_pass_through_are_read_without_the_columns_that_nobody_need
         (function("texts"), "the function of own_batches:texts returned list with str"),
         (function("keys"), "a batch of own_batches:keys has not exactly one column 'value': it has key"),
         (function("value_and_more", ROUTED), "has not exactly one column 'topic': it has value, other"),
-        (function("missing"), "module 'own_batches' has no function 'missing'"),
+        (function("missing"), "has no function 'missing'; it has "),
         (factory("no_function"), "the factory own_batches:no_function returned int, which cannot be called"),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
