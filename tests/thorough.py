@@ -66,6 +66,8 @@ THOROUGH = (
     f"{_KUBEAPI}test_namespaces",
     f"{_KUBEAPI}test_noisy_neighbours",
     f"{_KUBEAPI}test_refused_executors",
+    # Another API server, and two drivers.
+    f"{_KUBEAPI}test_two_kubernetes",
     # Three brokers, or minutes of waiting.
     f"{_PROTOCOL}durability",
     f"{_PROTOCOL}stale_coordinator",
