@@ -46,6 +46,7 @@ THOROUGH = (
     f"{_ENGINE}semantics",
     f"{_ENGINE}sink",
     f"{_ENGINE}source",
+    f"{_ENGINE}state_",
     f"{_ENGINE}stateful",
     f"{_ENGINE}transform_errors",
     f"{_ENGINE}transforms",

@@ -19,6 +19,12 @@ LOG = logging.getLogger(__name__)
 _DIRECT = "org.apache.spark.OneToOneDependency"
 _SOURCE = "DataSourceRDD"
 _STREAM = "StreamingRelationV2"
+_TIME_MODES = {
+    "TransformWithStateInPySpark": "timeMode",
+    "FlatMapGroupsInPandasWithState": "timeout",
+}
+"""Operators of Python that may have timers, and the method that says by which time."""
+_PROCESSING_TIME = "ProcessingTime"
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
 
 
@@ -84,6 +90,21 @@ def reads_of_source(result: DataFrame) -> int:
     """How often the transform reads the source: more than once if it joins the source with itself, for instance."""
     leaves = _sequence(result._jdf.queryExecution().analyzed().collectLeaves())
     return sum(str(leaf.getClass().getSimpleName()) == _STREAM for leaf in leaves)
+
+
+def has_processing_time(result: DataFrame) -> bool:
+    """Whether an operator has timers or a time to live by processing time: Spark runs it again and again, for these.
+
+    Called before the query starts.
+    """
+    stack = [result._jdf.queryExecution().analyzed()]
+    while stack:
+        node = stack.pop()
+        mode = _TIME_MODES.get(str(node.getClass().getSimpleName()))
+        if mode is not None and str(getattr(node, mode)()).startswith(_PROCESSING_TIME):
+            return True
+        stack.extend(_sequence(node.children()))
+    return False
 
 
 # -- the batch under way ----------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -19,8 +21,10 @@ from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.partition import TopicPartition
 from tests.support.jobs.engine_host import EngineHost
 from tests.support.jobs.local_job import LocalJob
+from tests.support.jobs.state_story import StateStory
 
 LocalJobs = Callable[..., LocalJob]
+StateStories = Callable[..., StateStory]
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +94,13 @@ def local_job(
     yield make
     for job in made:
         job.kill()
+
+
+@pytest.fixture
+def state_story(broker: str, client: TransactionClient) -> StateStories:
+    """``state_story(job, wanted, *topics, is_alone=False) -> StateStory``; the job's own topic without any."""
+
+    def make(job: LocalJob, wanted: Counter[str], *topics: str, is_alone: bool = False) -> StateStory:
+        return StateStory(job, broker, client, wanted, topics or (job.spec.sink.topic,), is_alone)
+
+    return make

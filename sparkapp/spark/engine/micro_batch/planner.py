@@ -20,6 +20,8 @@ from sparkapp.spark.tasks.planner_socket import SubtaskSplits
 
 LOG = logging.getLogger(__name__)
 
+_PAUSE = 0.02
+"""Seconds between two looks at whether a checkpoint is due."""
 _SHOWN = 20
 """Subtasks, and partitions of each, in one line of the log."""
 
@@ -32,6 +34,8 @@ class MicroBatchPlanner:
     :param restored: the engine's part of the restored checkpoint.
     :param clock: monotonic, in seconds.
     :ivar columns: the source's columns that the transform uses; the engine's query sets them before it starts.
+    :ivar has_timers: whether the transform has timers by processing time; set likewise. Spark then runs a batch after
+        each answer, and not only where the answer has records. So an answer waits until a checkpoint is due.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class MicroBatchPlanner:
         self._restored = restored
         self._liveness = liveness
         self.columns = ALL_COLUMNS
+        self.has_timers = False
         self._plan = restored.plan
         # The watermark passed the end of rows that no batch has written yet. Spark runs a batch without records for
         # them, but not as an attempt's first.
@@ -106,12 +111,16 @@ class MicroBatchPlanner:
             self._first_reader = reader
         if reader != self._first_reader:
             return self._plan
-        try:
-            with self._liveness.during("the plan of the next checkpoint", PLAN_SECONDS):
-                return self._latest(start)
-        except KafkaSparkJobError as error:
-            self._stream.fail(error)
-            raise
+        while True:
+            try:
+                with self._liveness.during("the plan of the next checkpoint", PLAN_SECONDS):
+                    plan = self._latest(start)
+            except KafkaSparkJobError as error:
+                self._stream.fail(error)
+                raise
+            if plan != start or not self.has_timers or self._stream.draining:
+                return plan
+            time.sleep(_PAUSE)
 
     def partitions(self, start: int, end: int) -> tuple[Sequence[SubtaskSplits], frozenset[str]]:
         """The work of each subtask between two plans, and the columns to read.
@@ -143,12 +152,13 @@ class MicroBatchPlanner:
             self._finish()
         if finished or self._stream.draining:
             return start
-        splits = self._schedule.next_splits(owes_batch=self._owes_batch)
+        splits = self._schedule.next_splits(owes_batch=self._owes_batch or self.has_timers)
         if splits is None or not self._stream.plan_checkpoint():
             return start
         self._pending = splits
         self._plan = start + 1
-        self._owes_batch = False
+        # With timers the first batch behind the last records is not Spark's own: every batch is planned here.
+        self._owes_batch = self.has_timers and any(split.size for split in splits)
         return self._plan
 
     def _finish(self) -> None:

@@ -19,7 +19,7 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
-from sparkapp.spark.frames.query_plan import columns_used, reads_of_source
+from sparkapp.spark.frames.query_plan import columns_used, has_processing_time, reads_of_source
 from sparkapp.spark.frames.record_policy import attempt_key, without_letters
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
@@ -67,6 +67,7 @@ def start_query(
     failed = failed_records_of(job, publish)
     result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
     planner.columns = columns_used(result, spark)
+    planner.has_timers = has_processing_time(result)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))
     query_log.rebuild(

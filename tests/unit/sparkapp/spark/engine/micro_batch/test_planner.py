@@ -49,6 +49,14 @@ class Enumerator:
         return (KafkaPartitionSplit(PARTITION, 0, 0),)
 
 
+class RunningClock(FakeClock):
+    """Each look at it takes a tenth of a second."""
+
+    def __call__(self) -> float:
+        self.now += 0.1
+        return super().__call__()
+
+
 class Planned:
     """A planner with the stream's state that the engine gives it, and what the checkpoint runner would do."""
 
@@ -142,6 +150,34 @@ def test_a_bounded_job_ends_after_the_batch_that_it_owes(enumerator: Enumerator)
     assert [again.latest(5), again.latest(5)] == [5, 5]
     assert again.stream.stop_between_checkpoints()
     assert again.planner.finished
+
+
+def test_a_job_with_timers_has_a_checkpoint_whenever_it_is_due_and_none_before(enumerator: Enumerator) -> None:
+    """Spark runs a batch after each answer, so that a timer may expire."""
+    enumerator.waiting = 0
+    planned = Planned(DOCUMENT, enumerator, clock=RunningClock())
+    planned.planner.has_timers = True
+    assert planned.planner.latest(5, 0) == 6
+    planned.complete()
+    before = planned.clock.now
+    assert planned.planner.latest(6, 0) == 7
+    assert planned.clock.now - before >= JOB.spec.checkpoint_interval
+    planned.complete()
+    planned.stream.drain()
+    assert planned.planner.latest(7, 0) == 7
+
+
+def test_a_bounded_job_with_timers_ends_after_a_batch_behind_its_last_records(enumerator: Enumerator) -> None:
+    planned = Planned(DOCUMENT, enumerator, clock=RunningClock())
+    planned.planner.has_timers = True
+    assert planned.planner.latest(5, 0) == 6
+    planned.complete()
+    enumerator.waiting, enumerator.finished = 0, True
+    assert planned.planner.latest(6, 0) == 7
+    planned.complete()
+    assert planned.planner.latest(7, 0) == 7
+    assert planned.stream.stop_between_checkpoints()
+    assert planned.planner.finished
 
 
 def test_what_is_settled_is_forgotten_when_there_is_nothing_to_do(enumerator: Enumerator) -> None:
