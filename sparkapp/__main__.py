@@ -40,20 +40,24 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     prog: str = "sparkapp",
+    description: str = "Runs a KafkaSparkJob, or shows and changes its checkpoints and transactions.",
     examples: str | None = None,
-    more: Sequence[Callable[[Any], None]] = (),
+    people: Sequence[Callable[[Any], None]] = (),
 ) -> int:
     """Parses the command line and runs it; the exit status is 0 only for an orderly end.
 
-    :param prog: name of the program, and ``examples`` the end of its help.
-    :param more: registers further commands, as :func:`sparkapp.cli.checkpoints.add_commands` does.
+    :param prog: name of the program. ``description`` is the beginning of its help, and ``examples`` the end.
+    :param people: each registers commands for people, as :func:`sparkapp.cli.checkpoints.add_commands` does. Empty is
+        those of ``sparkapp``, and lists ``run``, too, which is for the pod of a driver.
     """
     parser = argparse.ArgumentParser(
-        prog=prog, description="Runs a KafkaSparkJob, or shows and changes its checkpoints and transactions.",
-        epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run the attempt in --job until it fails or is stopped")
+        prog=prog, description=description, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    for add_commands in people or (checkpoints.add_commands, transactions.add_commands):
+        add_commands(commands)
+    listed: dict[str, Any] = {} if people else {"help": "run the attempt in --job until it fails or is stopped"}
+    run = commands.add_parser("run", **listed)
     run.add_argument(
         "--job", type=Path, default=Path(names.JOB_DIRECTORY) / names.JOB_KEY, help="file with the job's description"
     )
@@ -66,10 +70,6 @@ def main(
         "--folder", type=Path, help="folder of Spark's query log; on a volume if the transform keeps state"
     )
     run.add_argument("--report", type=Path, help="file for the attempt's report, together with --state")
-    checkpoints.add_commands(commands)
-    transactions.add_commands(commands)
-    for add_commands in more:
-        add_commands(commands)
     options = parser.parse_args(arguments)
     if "answer" in options:
         return int(options.answer(options))

@@ -13,7 +13,9 @@ from kafkaspark.dev import command as dev
 from kafkaspark.look import logs, status, ui
 from kafkaspark.scaffold import completion, init, package
 from sparkapp.__main__ import main as sparkapp
+from sparkapp.cli import checkpoints, transactions
 
+DESCRIPTION = "Makes, judges, tests and runs a KafkaSparkJob on this machine, and looks at jobs of a cluster."
 EXAMPLES = """\
 examples:
   kafkaspark init orders
@@ -32,7 +34,8 @@ examples:
 _LOCAL = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "confluent_kafka", "kafka", "kubernetes", "urllib3"})
 """Packages of the extra ``local``, which a light installation lacks."""
 _MODULES = (
-    init, dev, validate, plan, package, status, logs, ui, snapshot, restore, state, topic, completion, in_cluster,
+    init, dev, validate, plan, package, status, logs, ui, snapshot, restore, state, topic, checkpoints, transactions,
+    completion, in_cluster,
 )  # fmt: skip
 
 
@@ -43,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = "kubectl kafkaspark" if is_plugin else "kafkaspark"
     examples = EXAMPLES.replace("  kafkaspark", f"  {program}")
     try:
-        return sparkapp(arguments, prog=program, examples=examples, more=[module.add_commands for module in _MODULES])
+        return sparkapp(
+            arguments, prog=program, description=DESCRIPTION, examples=examples,
+            people=[module.add_commands for module in _MODULES],
+        )  # fmt: skip
     except BrokenPipeError:
         # The reader of the output, such as `head`, has closed it. Nothing may be written at the exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
