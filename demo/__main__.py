@@ -13,7 +13,7 @@ from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from demo.data import ALL_FLIGHTS
 from demo.manifest import ENGINES, write_project
-from demo.output import count_table, incidents_table, output_picture, verdict_line
+from demo.output import change_lines, count_table, incidents_table, output_picture, verdict_line
 from demo.story import NAMESPACE, FlightsStory, Outcome
 from localcluster import cli, state
 from localcluster.errors import SetupError
@@ -94,11 +94,7 @@ def _print_next_commands(environment: ClusterEnvironment, story: FlightsStory, e
         f"delete ksj {story.name}",
     ):
         print(f"  kubectl --namespace={NAMESPACE} {command}")
-    print(f"  kafkaspark topic tail {story.sink} --follow")
-    print("To change the job, edit its files, look at the result here, and apply them:")
-    print(f"  {code}\n  {code.with_name('job.yaml')}")
-    print(f"  kafkaspark validate {code.with_name('job.yaml')}")
-    print(f"  kubectl --namespace={NAMESPACE} apply -k {code.parent}")
+    print("\n".join(change_lines(code, source=story.source, sink=story.sink, namespace=NAMESPACE)))
     print(f"For a job of your own, continue with step 3 of docs/quick-start.md in the namespace {NAMESPACE}.")
     print(f"In job.yaml its BROKER:9092 is {environment.bootstrap_pods}.")
     print("  make cluster-down\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from clusterjob.table import render
 from clusterjob.timeline import Row, timeline
+from demo.data import flights
 from demo.story import Outcome
 
 _SECONDS_AROUND = 10.0
@@ -64,3 +67,21 @@ def verdict_line(outcome: Outcome) -> str:
         return f"all {outcome.verdict.records_in:,} records are in the sink exactly once"
     left = f"; open transactions: {', '.join(outcome.open_transactions)}" if outcome.open_transactions else ""
     return f"NOT exactly once: {outcome.verdict.explain()}{left}"
+
+
+def change_lines(code: Path, *, source: str, sink: str, namespace: str) -> list[str]:
+    """How a reader changes the job that was left running, and sees the change: its source has no more records.
+
+    :param code: the file of the transform, next to that of the job.
+    """
+    (record,) = flights(1)
+    job = code.with_name("job.yaml")
+    return [
+        "To change the job, edit its files and apply them:",
+        f"  {code}\n  {job}",
+        f"  kafkaspark validate {job}",
+        f"  kubectl --namespace={namespace} apply -k {code.parent}",
+        "To see the change, look at the output in another shell, and write a flight:",
+        f"  kafkaspark topic tail {sink} --follow",
+        f"  echo '{record.value.decode()}' | kafkaspark topic produce {source}",
+    ]

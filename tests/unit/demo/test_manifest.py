@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 
 from clusterjob.environment import ClusterEnvironment
+from demo.delays import expected
 from demo.manifest import ENGINES, write_project
+from demo.output import change_lines
 from kafkaspark.__main__ import main
 from kafkaspark.local.project import read_project
 
@@ -37,3 +41,12 @@ def test_what_a_person_has_edited_stays(cluster: ClusterEnvironment, tmp_path: P
     code = write_project(tmp_path, cluster, "micro-batch")
     code.write_text("mine")
     assert write_project(tmp_path, cluster, "micro-batch").read_text() == "mine"
+
+
+def test_a_reader_is_told_how_to_see_a_change(tmp_path: Path) -> None:
+    """Seen: the job was changed, and nothing came out, because all flights were read."""
+    lines = change_lines(tmp_path / "delays.py", source="flights", sink="flights-classified", namespace="demo")
+    echo, record, _, *produce = shlex.split(lines[-1])
+    assert (echo, produce) == ("echo", ["kafkaspark", "topic", "produce", "flights"])
+    assert expected(json.loads(record))["class"] in {"early", "on time"}
+    assert f"  kubectl --namespace=demo apply -k {tmp_path}" in lines
