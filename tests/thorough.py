@@ -122,6 +122,7 @@ OF_EVERY_COMMIT = (
     f"{_ENGINE}load.py::test_the_load_is_what_arrives_what_is_read_and_how_busy_subtasks_are[Continuous",
     f"{_ENGINE}local_pace.py::test_killed_drivers",
     f"{_ENGINE}record_errors.py::test_dead_letters_are_the_records_as_they_were",
+    f"{_ENGINE}state_refusals",
     f"{_ENGINE}transforms.py::test_a_python_function_over_parsed_json",
     f"{_KUBEAPI}test_blue_green.py::test_a_revision_takes_over_before_the_old_pod_is_gone[None",
     f"{_PROTOCOL}crashes.py::test_C07_P11_a_job_that_is_to_fail_when_a_transaction_was_lost[after-flush-True",

@@ -176,7 +176,9 @@ class QueryStateIncompatible(CheckpointError):
     condition = STATE_VALID
     default_remedy = (
         "revert the change of the transform (other operators, keys or columns under an aggregation, deduplication or"
-        " join). Or create a job with another name, which starts with empty state, and source.startup.mode"
+        " join). A state variable takes further fields if sparkConf had"
+        " spark.sql.streaming.stateStore.encodingFormat: avro from the start. Or create a job with another name, which"
+        " starts with empty state, and source.startup.mode"
         f" SpecificOffsets ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
         " spec.checkpoint.stateVolume"
     )
