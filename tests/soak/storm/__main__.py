@@ -1,7 +1,8 @@
 """``PYTHONPATH=dev python -m tests.soak.storm --seconds 900`` breaks and changes jobs on the cluster of ``make ready``.
 
-Each seed is a job: a third run micro-batches, a third the continuous engine and a third its local pace. A loader writes
-to each source all the time. A step kills or freezes a driver or an executor, ends the operator, scales, edits,
+Each seed is a job. A quarter run micro-batches, a quarter the continuous engine, a quarter its local pace, and a
+quarter a query with state, whose partitions follow each scale (``--seed 3 --jobs 1`` is such a job). A loader writes to
+each source all the time. A step kills or freezes a driver or an executor, ends the operator, scales, edits,
 suspends, makes a snapshot or goes back to one. Some edits never run. At the end each record is in the sink once, and
 once more for each restore that went back behind it. No transaction is open. The exit status is 1 where that is not so.
 """

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from clusterjob.kafka.reading import ReadRecord
 from clusterjob.oracle import ID
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.partition import TopicPartition
 
 _EXAMPLES = 5
@@ -25,9 +27,9 @@ class Ledger:
     restores: list[tuple[dict[int, int], dict[int, int]]] = field(default_factory=list)
     """Of each restore: the offsets that the job went back to, and those that it had, by partition."""
 
-    def restored(self, to: Mapping[TopicPartition, int], had: Mapping[TopicPartition, int]) -> None:
+    def restored(self, to: RetainedCheckpoint, had: CheckpointDocument) -> None:
         """The job, which is suspended at ``had``, is to go back to ``to``."""
-        self.restores.append(({each.partition: to[each] for each in to}, {each.partition: had[each] for each in had}))
+        self.restores.append((_by_partition(to.offsets), _by_partition(had.offsets)))
 
     def times(self, partition: int, offset: int) -> int:
         """How often readers are to see a record."""
@@ -51,6 +53,10 @@ class Ledger:
                 some = ", ".join(f"{number} (due {due[number]}, seen {seen[number]})" for number in first)
                 found.append(f"{more.total()} records {what}: {some}")
         return found
+
+
+def _by_partition(offsets: Mapping[TopicPartition, int]) -> dict[int, int]:
+    return {each.partition: offset for each, offset in offsets.items()}
 
 
 def number_of(record: ReadRecord) -> int:

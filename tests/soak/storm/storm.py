@@ -19,9 +19,11 @@ from localcluster.errors import SetupError
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot
-from sparkapp.model.partition import TopicPartition
+from tests.soak.storm import stateful
 from tests.soak.storm.ledger import Ledger
+from tests.soak.storm.stateful import StatefulLedger
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob, numbered
 
 _RATE = 300.0
@@ -34,8 +36,9 @@ PACES: tuple[dict[str, Any], ...] = (
     {"engine": "MicroBatch"},
     {"engine": "Continuous"},
     {"engine": "Continuous", "checkpoint": {"intervalSeconds": 1, "commitIntervalMillis": 200}},
+    stateful.SPEC,
 )
-"""Parts of the spec: each engine, and the pace of subtasks that commit by themselves."""
+"""Parts of the spec: each engine, the pace of subtasks that commit by themselves, and a job with state."""
 
 
 class Storm:
@@ -50,12 +53,16 @@ class Storm:
         self._dice = random.Random(seed)
         self._pace = PACES[seed % len(PACES)]
         self._say = say
-        self._ledger = Ledger()
+        self._ledger: Ledger | StatefulLedger = StatefulLedger() if self._keeps_state else Ledger()
         self._place = ClusterJob.make(environment, f"storm-{seed}")
         self._job = self._place.job
         self._frozen: list[str] = []
         self._edits = self._restores = self._snapshots = 0
         self.steps = 0
+
+    @property
+    def _keeps_state(self) -> bool:
+        return self._pace is stateful.SPEC
 
     def run(self, seconds: float) -> None:
         """Steps until the time is up; then the source ends, and every record is counted.
@@ -67,6 +74,8 @@ class Storm:
             self._environment.bootstrap, self._place.source, numbered(itertools.count()), total=1 << 40,
             rate=_RATE, reserve=0,
         )  # fmt: skip
+        if self._keeps_state:
+            stateful.prepare(self._place)
         with source:
             self._place.apply(
                 **self._pace, upgrade={"rollback": "Auto", "stableAfterSeconds": 5, "progressDeadlineSeconds": 300}
@@ -76,8 +85,12 @@ class Storm:
             while time.monotonic() < until:
                 self._step()
         self._thaw()
+        written = source.sent
         self._await_progress()
-        self._count(source.sent)
+        if self._keeps_state:
+            stateful.end(self._environment.bootstrap, self._place.source)
+            written += len(stateful.LAST)
+        self._count(written)
 
     def close(self) -> None:
         """Deletes the job and what belongs to it."""
@@ -178,17 +191,17 @@ class Storm:
             # The drain was killed: the job may have written more than the document says.
             self._place.change(suspend=False)
             return
-        self._ledger.restored(self._offsets_of(snapshot), document.offsets)
+        self._ledger.restored(self._checkpoint_of(snapshot), document)
         self._restores += 1
         restore = {"snapshot": snapshot["metadata"]["name"], "nonce": self._restores}
         self._place.change(suspend=False, restore=restore)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
-    def _offsets_of(self, snapshot: dict[str, Any]) -> dict[TopicPartition, int]:
+    def _checkpoint_of(self, snapshot: dict[str, Any]) -> RetainedCheckpoint:
         found = self._place.kubectl.get("configmap", snapshot["status"]["configMap"]["name"])
         assert found is not None, "a snapshot that is Ready has its ConfigMap"
-        return dict(decode_snapshot(found["data"][names.SNAPSHOT_KEY]).offsets)
+        return decode_snapshot(found["data"][names.SNAPSHOT_KEY])
 
     def _document(self) -> CheckpointDocument:
         job = self._place.kubectl.get(KIND, NAME)
