@@ -53,7 +53,7 @@ lock: setup ## write the lock files from pyproject.toml
 lock-debian: setup ## write locks/debian and the date of the images' files from Debian's archive
 	@$(PY) -m imagerelease lock-debian
 
-class-list: setup ## write sparkapp/spark/launch/archive/classes.list, after a change of Spark or Java
+class-list: setup ## write sparkapp/spark/launch/archive/*.list, after a change of Spark or Java
 	@$(PY) -m imagerelease class-list
 
 release-images: setup ## build the images of a release with their bills of materials into artifacts/images

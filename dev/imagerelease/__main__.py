@@ -34,16 +34,17 @@ def main(arguments: Sequence[str]) -> int:
         command.add_argument("--archive", default="", help="a snapshot archive; by default the machine's archive")
         command.add_argument("--output", type=Path, default=REPOSITORY / "artifacts" / "images", metavar="FOLDER")
     commands.add_parser("lock-debian", help="write locks/debian from Debian's archive")
-    commands.add_parser("class-list", help="write sparkapp/spark/launch/archive/classes.list from a run of Spark")
+    commands.add_parser("class-list", help="write sparkapp/spark/launch/archive/*.list from runs of Spark")
     options = parser.parse_args(arguments)
     try:
         if options.command == "lock-debian":
             write_locks()
             return 0
         if options.command == "class-list":
-            from imagerelease.class_list import write_class_list  # noqa: PLC0415 - imports pyspark
+            from imagerelease.class_list import write_class_list, write_laptop_list  # noqa: PLC0415 - imports pyspark
 
             write_class_list()
+            write_laptop_list()
             return 0
         source = Source(options.base_image, options.archive)
         if options.command == "twice":

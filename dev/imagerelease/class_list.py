@@ -1,6 +1,6 @@
-"""``sparkapp/spark/launch/archive/classes.list``: the classes that the JVMs of a small Spark job load.
+"""``classes.list`` and ``laptop.list`` of ``sparkapp/spark/launch/archive``: the classes that JVMs of small jobs load.
 
-The list is a file of the repository, because no two runs load the same classes.
+The lists are files of the repository, because no two runs load the same classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pyspark
 from localcluster.settings import REPOSITORY
 
 LIST = REPOSITORY / "sparkapp" / "spark" / "launch" / "archive" / "classes.list"
+LAPTOP = LIST.with_name("laptop.list")
 WARM_UP = """
 import json, sys
 from pyspark.sql import SparkSession, functions as f
@@ -59,10 +60,39 @@ def write_class_list() -> None:
     """
     home = Path(pyspark.__file__).parent
     with tempfile.TemporaryDirectory() as work:
-        classes = sorted(_classes(home, Path(work)))
+        classes = _classes(home, Path(work))
     title = f"# The classes that a job's JVMs load, with pyspark {version('pyspark')}. Written by make class-list."
-    LIST.write_text("".join(f"{line}\n" for line in (title, *classes)), encoding="utf-8")
-    print(f"{len(classes)} classes")
+    _write(LIST, title, classes)
+
+
+def write_laptop_list() -> None:
+    """Runs the tests of ``kafkaspark init``, and writes the classes that their JVM loads and :data:`LIST` has not.
+
+    :raises SystemExit: a test fails.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        log, loaded = Path(work) / "log", Path(work) / "loaded.list"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")]),
+            "KAFKASPARK_CLASSES": "",  # a JVM with an archive does not list what is in it
+            "JDK_JAVA_OPTIONS": f"-XX:DumpLoadedClassList={loaded}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        for template in _TEMPLATES:
+            _run([sys.executable, "-m", "kafkaspark", "init", template, "--template", template], log, environment)
+        tests = ["-m", "pytest", "--import-mode=importlib", "--rootdir", work, "-p", "kafkaspark.testing.plugin"]
+        if _run([sys.executable, *tests, work], log, environment):
+            sys.exit(log.read_text(errors="replace"))
+        classes = _listed([loaded]) - set(LIST.read_text(encoding="utf-8").splitlines())
+    title = f"# What a laptop's JVM loads, too, with pyspark {version('pyspark')}. Written by make class-list."
+    _write(LAPTOP, title, classes)
+
+
+def _write(file: Path, title: str, classes: Iterable[str]) -> None:
+    lines = [title, *sorted(classes)]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"{file.name}: {len(lines) - 1} classes")
 
 
 def _classes(home: Path, work: Path) -> set[str]:
@@ -82,9 +112,13 @@ def _classes(home: Path, work: Path) -> set[str]:
     _run([sys.executable, "-c", WARM_UP, str(work), *starts], work / "start.log", environment)
     if not (work / "executor.list").exists():
         sys.exit((work / "start.log").read_text(errors="replace"))
+    return _listed(work.glob("*.list"))
+
+
+def _listed(files: Iterable[Path]) -> set[str]:
     return {
         line
-        for file in work.glob("*.list")
+        for file in files
         for line in file.read_text(errors="replace").splitlines()
         # The name alone does not identify classes of loaders other than the JVM's own.
         # The name of a handler of JFR has the time.
@@ -92,12 +126,16 @@ def _classes(home: Path, work: Path) -> set[str]:
     }
 
 
-def _run(command: list[str], log: Path, environment: Mapping[str, str]) -> None:
+def _run(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
     with log.open("wb") as output:
-        subprocess.run(
+        done = subprocess.run(
             command, env=environment, cwd=log.parent, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=900
         )
+    return done.returncode
 
+
+_TEMPLATES = ("sql", "python", "stateful", "join")
+"""Of ``kafkaspark init``: those that start a JVM."""
 
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For JVMs that run for seconds: the loaded classes do not depend on the compiler."""

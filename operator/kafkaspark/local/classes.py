@@ -14,10 +14,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from sparkapp.spark.launch import archive
 from sparkapp.spark.launch.settings import CLASSES_VARIABLE
 
 _ARCHIVE, _CLASS_PATH = "classes.jsa", "classpath"
 _PROGRAM = "sparkapp.spark.launch.archive.class_archive"
+_LIST = Path(archive.__file__).with_name("laptop.list")
+"""Classes of a laptop's Spark alone; ``classes.list`` has those of every Spark."""
 _STALE_SECONDS = 1800
 
 
@@ -50,9 +53,10 @@ def make_archive() -> Path | None:
             return None
         unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
         # The folder has its name when it is complete. `nice` lets everything else go first.
-        script = 'nice -n 19 "$0" -m "$1" "$2" && mv -T "$2" "$3"; rm -rf "$2" "$4"'
+        script = 'nice -n 19 "$0" -m "$1" "$2" "$5" && mv -T "$2" "$3"; rm -rf "$2" "$4"'
+        names = [unfinished, folder, folder.with_suffix(".lock"), _LIST]
         subprocess.Popen(
-            ["sh", "-c", script, sys.executable, _PROGRAM, str(unfinished), str(folder), folder.with_suffix(".lock")],
+            ["sh", "-c", script, sys.executable, _PROGRAM, *map(str, names)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             env={**os.environ, "PATH": f"{java.parent}{os.pathsep}{os.environ.get('PATH', '')}"},
         )  # fmt: skip
@@ -61,7 +65,7 @@ def make_archive() -> Path | None:
 
 
 def archive_folder() -> Path:
-    """Where the archive is: it fits a Spark and a Java, whose paths, versions and files are in the name.
+    """Where the archive is: it fits a Spark and a Java, whose paths, versions and files are in the name, and our list.
 
     A JVM ignores an archive of jars with another size or time, and says nothing. Another installation has other times.
     """
@@ -71,6 +75,7 @@ def archive_folder() -> Path:
     jars = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
     files = [(jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in sorted(jars.glob("*.jar"))]
     parts = [version("pyspark"), str(jars), str(files), str(java), str(java and java.stat().st_mtime_ns)]
+    parts.append(_LIST.read_text(encoding="utf-8"))
     return cache / "kafkaspark" / f"classes-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
 

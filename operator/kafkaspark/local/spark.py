@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,22 @@ if TYPE_CHECKING:
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _SQL = "spark.sql."
 _CORES = 2
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=512m -Xms448m -Xmn256m"
+"""For minutes at most. No collection is due while its first job runs. Spark refuses a heap of less than 450 MB."""
+_NO_LOG = """
+appender.none.type = Null
+appender.none.name = none
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+"""
+"""Without an appender Spark takes its own configuration. Classes for lines of JSON are not loaded."""
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark generates no Java for a plan and interprets its expressions: the results are those of generated code.
+
+That is Spark's own promise, for it interprets what it fails to compile. Compilers took a quarter of a first test's CPU.
+"""
+_CASES = re.compile(r"\b(upper|ucase|lower|lcase|initcap)\s*\(", re.IGNORECASE)
+_CASES_CLASS = "org.apache.spark.sql.catalyst.util.CollationAwareUTF8String"
 _REPOSITORY = Path(names.__file__).parents[2]
 """The folder that has the package ``sparkapp``."""
 
@@ -57,6 +75,8 @@ class LocalSpark:
             self._first = self._start(job)
         session = self._first.newSession()
         _make_default(session)
+        if _CASES.search(job.spec.transform.sql):
+            _load_cases(session)
         for name, value in {**session_settings(job), **conf}.items():
             if name.startswith(_SQL) and session.conf.isModifiable(name):
                 session.conf.set(name, value)
@@ -91,6 +111,8 @@ class LocalSpark:
         use_archive()
         from sparkapp.spark.launch.jvm import Jvm
 
+        log = self.scratch / "log4j2.properties"
+        log.write_text(_NO_LOG)
         settings = session_settings(job)
         settings |= {
             "spark.master": f"local[{_CORES}]",
@@ -100,11 +122,10 @@ class LocalSpark:
             # Each task imports the user's modules as they are now.
             "spark.python.worker.reuse": "false",
             f"spark.executorEnv.{PRELOAD}": "pandas",
-            # A failed task is a message of ours. The JVM stays for minutes at most, and its start is what people see.
+            # A failed task is a message of ours.
             "spark.task.maxFailures": "1",
-            _JAVA_OPTIONS: (
-                f"{settings[_JAVA_OPTIONS]} -Dkafkaspark.log.level=off -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-            ),
+            **_INTERPRETED,
+            _JAVA_OPTIONS: f"{settings[_JAVA_OPTIONS]} {_QUICK_JVM} -Dlog4j2.configurationFile={log.as_uri()}",
         }
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # The JVM comes up while Python imports PySpark. Signals can be set by the main thread alone.
@@ -123,6 +144,20 @@ class LocalSpark:
         )
         self._own = frozenset(session.sparkContext.environment)
         return session
+
+
+def _load_cases(session: SparkSession) -> None:
+    """Has the JVM load its table of upper and lower case, in a thread, while the query is planned.
+
+    Spark asks its library for the case of each character of Unicode, which takes a cold JVM two seconds.
+    """
+
+    def load() -> None:
+        with suppress(Exception):  # the query will load it, and will say what is wrong
+            jvm: Any = session._jvm
+            jvm.java.lang.Class.forName(_CASES_CLASS)
+
+    threading.Thread(target=load, name="load-cases", daemon=True).start()
 
 
 def _make_default(session: SparkSession) -> None:

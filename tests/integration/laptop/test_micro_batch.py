@@ -214,3 +214,30 @@ def test_a_spark_that_a_fixture_has_stopped_is_started_again(run_transform: Run)
     before = run_transform(job, [at(1)])
     SparkSession.builder.getOrCreate().stop()
     assert run_transform(job, [at(1)]) == before == [Record("1")]
+
+
+GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+EXPRESSIONS = """
+SELECT key, struct(
+    value.id * 3 % 7 AS rest, value.id / 3 AS third, CAST(value.id AS DECIMAL(10, 2)) / 7 AS seventh,
+    upper(CAST(key AS STRING)) AS upper, hash(value.id, key) AS hash, date_trunc('hour', value.at) AS hour,
+    CASE WHEN value.id > 2 THEN 'large' WHEN value.id IS NULL THEN 'none' END AS size,
+    transform(sequence(0, coalesce(value.id, 0)), each -> each * each) AS squares,
+    map_filter(map('a', value.id, 'b', 2), (name, id) -> id > 1) AS some
+) AS value
+FROM source WHERE value.id IS NULL OR value.id <> 4
+"""
+
+
+def test_interpreted_plans_have_the_results_of_generated_code(run_transform: Run) -> None:
+    """Of laptops and of clusters: a cold JVM needs seconds to compile what a single test runs once."""
+    records = [Record(None, "ä"), Record({"id": None}, "ß"), Record({"id": -5}, "negative")]
+    records += [Record(at(number), f"key-{number}") for number in (0, 2, 3, 4, 59)]
+    interpreted = run_transform(sql(EXPRESSIONS), records)
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    before = compiled.getCount()  # what is compiled once is not compiled again
+    assert run_transform(sql(EXPRESSIONS, sparkConf=GENERATED), records) == interpreted
+    assert compiled.getCount() > before
+    assert [record.key for record in interpreted] == [record.key for record in records if record.key != b"key-4"]

@@ -3,7 +3,8 @@
 The start of a driver or executor is mostly the JVM loading some fifteen thousand classes. The archive (JEP 310) halves
 its CPU. The image's build runs ``class_archive.py FOLDER``, which writes ``FOLDER/classes.jsa`` and
 ``FOLDER/classpath``. The archive is valid for JVMs whose class path begins with that class path. Any other JVM ignores
-it. The classes are those of ``classes.list``.
+it. The classes are those of ``classes.list``. A laptop also has those of ``laptop.list``: Parquet, and plans that are
+interpreted.
 
 Two archives of the same classes are equal bit by bit, where the builder may choose how the JVM is scheduled (ADR 48).
 """
@@ -26,10 +27,11 @@ import pyspark
 CLASSES = Path(__file__).with_name("classes.list")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, *more: Path) -> None:
     """Archives the classes.
 
     :param folder: of the archive and its class path.
+    :param more: lists of further classes.
     :raises SystemExit: the JVM did not create an archive.
     """
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
@@ -37,8 +39,9 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "classes.jsa"
     _read_ahead(jars)
+    classes = "".join(each.read_text(encoding="utf-8") for each in (CLASSES, *more))
     for _ in range(_ATTEMPTS):
-        _dump(archive, classpath)
+        _dump(archive, classpath, classes)
         if _has_symbols_in_order(archive):
             break
     else:
@@ -48,9 +51,11 @@ def main(folder: Path) -> None:
     print(f"archive of {archive.stat().st_size / 1e6:.0f} MB")
 
 
-def _dump(archive: Path, classpath: str) -> None:
-    with tempfile.TemporaryFile() as log:
-        dump = [*_DUMP, f"-XX:SharedClassListFile={CLASSES}", f"-XX:SharedArchiveFile={archive}", "-cp", classpath]
+def _dump(archive: Path, classpath: str, classes: str) -> None:
+    with tempfile.TemporaryFile() as log, tempfile.NamedTemporaryFile("w", encoding="utf-8") as listed:
+        listed.write(classes)
+        listed.flush()
+        dump = [*_DUMP, f"-XX:SharedClassListFile={listed.name}", f"-XX:SharedArchiveFile={archive}", "-cp", classpath]
         done = subprocess.run(
             ["java", *dump], stdout=log, stderr=subprocess.STDOUT, check=False, timeout=900, preexec_fn=_in_order
         )
@@ -111,4 +116,4 @@ _DUMP = (
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(*(Path(each).resolve() for each in sys.argv[1:]))

@@ -77,7 +77,9 @@ def test_every_python_package_has_a_hash(name: str) -> None:
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_class_list_is_of_the_locked_spark() -> None:
+@pytest.mark.parametrize("name", ["classes", "laptop"])
+def test_the_class_list_is_of_the_locked_spark(name: str) -> None:
     (version,) = re.findall(r"^pyspark==(\S+)", (REPOSITORY / "locks/sparkapp.txt").read_text(encoding="utf-8"), re.M)
-    title = (REPOSITORY / "sparkapp/spark/launch/archive/classes.list").read_text(encoding="utf-8").partition("\n")[0]
+    file = REPOSITORY / f"sparkapp/spark/launch/archive/{name}.list"
+    title = file.read_text(encoding="utf-8").partition("\n")[0]
     assert f"with pyspark {version}." in title, "run make class-list"
