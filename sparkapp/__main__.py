@@ -194,7 +194,7 @@ def _environment(job: Job, options: argparse.Namespace, settings: Mapping[str, s
         give_up=_give_up,
         close_session=close_session,
         folder=folder or Path(tempfile.mkdtemp(prefix="kafkaspark-")),
-        stateful_allowed=folder is not None,
+        stateful_allowed=folder is not None or job.spec.state_s3 is not None,
         credentials=credentials_directory(),
     )
 

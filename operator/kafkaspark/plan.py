@@ -82,6 +82,7 @@ def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
         "checkpointSeconds": spec.checkpoint_interval,
         "stateConfigMap": names.state_config_map(job.name),
         "stateVolumeClaim": spec.state_claim,
+        "stateStore": "" if spec.state_s3 is None else spec.state_s3.shown,
         "executors": (
             f"{workload.executor_instances} of {workload.executor_cores} tasks, {executor.container_mebibytes} MiB each"
         ),

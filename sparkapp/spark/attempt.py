@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -45,7 +44,7 @@ from sparkapp.source.refused_record import with_source
 from sparkapp.spark.engine.continuous.engine import ContinuousEngine, StartedSubtasks
 from sparkapp.spark.engine.interface import Engine, EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
-from sparkapp.spark.engine.micro_batch.repartition import repartition, repartition_due
+from sparkapp.spark.engine.micro_batch.repartition import StateFolder, repartition, repartition_due
 from sparkapp.spark.frames.record_policy import judges_records
 from sparkapp.spark.frames.transform import import_function
 from sparkapp.spark.launch.environment import DriverEnvironment
@@ -90,7 +89,7 @@ class Attempt:
 
     :param session: the Spark session that comes up.
     :param subtasks: of the continuous engine, which run already; None where the engine starts them.
-    :param folder: of Spark's query log.
+    :param folder: of Spark's query log and state.
     :param control: the job's transactions, for lost subtasks and for an attempt that cannot drain.
     :param consumer: configuration of the job's consumers.
     :param group_offsets: commits the group's offsets after checkpoints.
@@ -99,7 +98,7 @@ class Attempt:
 
     context: AttemptContext
     session: Future[Spark]
-    folder: Path
+    folder: StateFolder
     claim: Claim
     control: KafkaTransactionControl
     consumer: Mapping[str, str]

@@ -38,6 +38,13 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
         re.compile(r"\[STATE_REPARTITION_INVALID_CHECKPOINT\.UNSUPPORTED_[A-Z_]*\][^\n]*"),
         errors.RepartitionRefused,
     ),
+    # Of Hadoop's client, to Spark's writers and readers of query state.
+    (
+        re.compile(
+            r"[^\n]*(?:org\.apache\.hadoop\.fs\.s3a\.\w+Exception|software\.amazon\.awssdk\.\S+Exception): [^\n]*"
+        ),
+        errors.StateStoreUnusable,
+    ),
     # Of the operating system, to Spark's writers of the query log, query state and shuffles.
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
 )

@@ -29,6 +29,7 @@ from sparkapp.model.report import SETTLED, STATE_REMOVED, AttemptOutcome, Termin
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.spark.preflight.job_clusters import JobClusters
 from sparkapp.spark.reporting.reporter import now
+from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.removed_state import remove_state
 from sparkapp.spark.state.retained_state import QueryState
 
@@ -64,7 +65,7 @@ def settle(
             # The pod may be gone before the operator reads its termination message.
             drained = replace(recovery.document, drained=True, created_at=now())
             store.write(encode(drained), expected=recovery.version)
-            removed = remove_state(folder, claim=claim, retained=retained) if job.removes_state and folder else ""
+            removed = _removed(job, folder, claim, retained) if job.removes_state else ""
     except Exception as error:
         what = "remove the state" if job.removes_state else "settle the transactions"
         LOG.exception("attempt %d could not %s", job.attempt, what)
@@ -76,3 +77,11 @@ def settle(
         outcome=AttemptOutcome.DRAINED, reason=STATE_REMOVED if removed else SETTLED, message=message,
         checkpoint_id=drained.checkpoint_id,
     )  # fmt: skip
+
+
+def _removed(job: Job, folder: Path | None, claim: Claim, retained: RetainedStore) -> str:
+    """What was removed, as a text for people. No snapshot holds state in an object store."""
+    if job.spec.state_s3 is None:
+        return "" if folder is None else remove_state(folder, claim=claim, retained=retained)
+    claim.require()
+    return ObjectStore.of(job.spec.state_s3, job.uid).remove_all()

@@ -72,10 +72,9 @@ def answer(options: argparse.Namespace) -> int:
     if options.in_cluster:
         return _in_cluster(options, found)
     if options.folder is None:
-        claim = ((found.spec.get("checkpoint") or {}).get("stateVolume") or {}).get("claimName")
+        claim = _claim_of(found)
         if not claim:
-            msg = "the job has no volume for state (spec.checkpoint.stateVolume)"
-            raise CommandRefused(msg, remedy="name another job, or --folder with the folder of its state")
+            raise CommandRefused(_no_volume(found), remedy="name another job, or --folder with the folder of its state")
         msg = f"the state is on the volume of claim {claim}, which this machine does not have"
         raise CommandRefused(msg, remedy="add --in-cluster run, or --folder MOUNT/UID where the volume is mounted")
     rows, more = _rows(options, found)
@@ -146,13 +145,22 @@ def _flat(row: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
+def _claim_of(found: FoundJob) -> str:
+    return str(((found.spec.get("checkpoint") or {}).get("stateVolume") or {}).get("claimName") or "")
+
+
+def _no_volume(found: FoundJob) -> str:
+    if ((found.spec.get("checkpoint") or {}).get("state") or {}).get("storage"):
+        return "the state is in an object store (spec.checkpoint.state.storage), which this command does not read yet"
+    return "the job has no volume for state (spec.checkpoint.stateVolume)"
+
+
 def _in_cluster(options: argparse.Namespace, found: FoundJob) -> int:
     cluster = UserCluster.of_context(options.context)
     body = cluster.job(options.namespace, options.job)
-    claim = ((found.spec.get("checkpoint") or {}).get("stateVolume") or {}).get("claimName")
+    claim = _claim_of(found)
     if not claim:
-        msg = "the job has no volume for state (spec.checkpoint.stateVolume)"
-        raise CommandRefused(msg, remedy="name another job")
+        raise CommandRefused(_no_volume(found), remedy="name another job")
     if found.lost is not None:
         raise found.lost
     image = options.image or image_of(body, cluster.pods(options.namespace, options.job))
@@ -161,7 +169,7 @@ def _in_cluster(options: argparse.Namespace, found: FoundJob) -> int:
     parts = {"uid": found.uid, "text": found.text, "texts": found.texts}
     pod = PodCommand(
         name=f"kafkaspark-state-{options.verb}-{secrets.token_hex(3)}", namespace=options.namespace, image=image,
-        arguments=_arguments(options, found.uid), files={_FOUND: json.dumps(parts)}, claim=str(claim),
+        arguments=_arguments(options, found.uid), files={_FOUND: json.dumps(parts)}, claim=claim,
         pull_secrets=tuple(str(each["name"]) for each in body["spec"].get("imagePullSecrets") or ()),
     )  # fmt: skip
     if options.in_cluster == "run":

@@ -43,7 +43,7 @@ from sparkapp.spark.frames.transform import apply_transform, import_function, re
 from sparkapp.spark.tasks.data_source import SOURCE_DDL
 
 _SOURCE = "FileScanRDD"
-_STATE = "the transform keeps state (an aggregation, deduplication or join): the job has no volume for it"
+_STATE = "the transform keeps state (an aggregation, deduplication or join): the job has no place for it"
 _STATE_REMEDY = "use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
 
 
@@ -196,5 +196,5 @@ class _Collector:
         """
         :raises ConfigurationError: as the engine, for state without a volume.
         """
-        if not self._job.spec.state_claim and keeps_state(self._session, self._name):
+        if not self._job.spec.may_keep_state and keeps_state(self._session, self._name):
             raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)

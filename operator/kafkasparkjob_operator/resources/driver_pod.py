@@ -77,7 +77,7 @@ def driver_pod(
                     _downward("KAFKASPARK_POD_IP", "status.podIP"),
                     _downward(names.POD_UID_VARIABLE, "metadata.uid"),
                     {"name": "SPARK_LOCAL_DIRS", "value": SPARK_DIRECTORY},
-                    *environment(),
+                    *environment(desired),
                 ],
                 "resources": resources,
                 "securityContext": container_security_context(),

@@ -49,7 +49,7 @@ def executor_pod_template(job: JobIdentity, desired: DesiredJob, *, attempt: int
                     "name": EXECUTOR_CONTAINER,
                     "workingDir": names.WORK_DIRECTORY,
                     "securityContext": container_security_context(),
-                    "env": environment(),
+                    "env": environment(desired),
                     "resources": storage_resources(desired.workload.executor),
                     "volumeMounts": mounts,
                 }

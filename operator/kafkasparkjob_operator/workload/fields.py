@@ -250,9 +250,10 @@ class Deletion:
         default=False,
     )
     state: StateOnDelete = at(
-        "Query state of the job on checkpoint.stateVolume. Retain keeps its folder. Delete removes it by one more"
-        " attempt, when no transaction is open. State that a snapshot keeps stays. Where it cannot be removed by the"
-        " deadline, the job is deleted without that. Also for a job with another deliveryGuarantee.",
+        "Query state of the job, on checkpoint.stateVolume or in checkpoint.state.storage. Retain keeps its folder."
+        " Delete removes it by one more attempt, when no transaction is open. State that a snapshot keeps stays. Where"
+        " it cannot be removed by the deadline, the job is deleted without that. Also for a job with another"
+        " deliveryGuarantee.",
         default=StateOnDelete.RETAIN,
     )
 

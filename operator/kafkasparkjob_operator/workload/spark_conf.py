@@ -42,12 +42,12 @@ def checked_settings(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def state_memory(spec: JobSpec, settings: Mapping[str, str]) -> int:
-    """Mebibytes of an executor that RocksDB may use for query state; 0 for a job without a volume for state.
+    """Mebibytes of an executor that RocksDB may use for query state; 0 for a job without a place for state.
 
     :param settings: of ``spec.sparkConf``.
     :raises ConfigurationError: the setting of the limit is no number.
     """
-    if not spec.state_claim:
+    if not spec.may_keep_state:
         return 0
     limit = settings.get(ROCKSDB_MEMORY, str(STATE_MEBIBYTES))
     if not limit.isdecimal():

@@ -6,7 +6,7 @@
 CredentialsUnusable; TransformFailed; RecordError; EncodeError.
 
 :mod:`.driver`: SparkDied, ExecutorsFailed, StreamStalled, SubtaskDisconnected, SubtaskMissing, ExtensionMissing;
-VolumeUnusable, above VolumeFull.
+StateStoreUnusable; VolumeUnusable, above VolumeFull.
 
 :mod:`.kafka`: KafkaAccessError, above KafkaUnreachable, TlsFailed, AuthenticationFailed, AuthorizationFailed,
 TopicNotFound, TransactionTimeoutTooLong, LeaderUnavailable, GroupInUse, ReadTimedOut, ListingUnsupported and
@@ -75,6 +75,7 @@ from sparkapp.model.errors.driver import (
     ExecutorsFailed,
     ExtensionMissing,
     SparkDied,
+    StateStoreUnusable,
     StreamStalled,
     SubtaskDisconnected,
     SubtaskMissing,
@@ -209,6 +210,7 @@ __all__ = [
     "SessionTimeoutRefused",
     "SparkDied",
     "StateRolledBack",
+    "StateStoreUnusable",
     "StateUncertain",
     "StreamStalled",
     "SubtaskDisconnected",

@@ -93,6 +93,20 @@ class VolumeUnusable(KafkaSparkJobError):
     )
 
 
+class StateStoreUnusable(KafkaSparkJobError):
+    """The object store of ``spec.checkpoint.state.storage`` refused a request, or did not answer.
+
+    The message has the bucket, the store's address and its answer. The document names no state that the store does not
+    have whole. The job restarts with backoff.
+    """
+
+    reason = "StateStoreUnusable"
+    default_remedy = (
+        "check that the store of spec.checkpoint.state.storage.s3 answers and lets the access key list, read, write"
+        " and delete; the job then resumes by itself"
+    )
+
+
 class VolumeFull(VolumeUnusable):
     """The volume has no free space, or the job's quota of it is used up."""
 

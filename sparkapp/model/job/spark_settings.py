@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkapp.model import names
+from sparkapp.model.job.sections.state_storage import S3Storage
 
 _ALLOCATOR = "spark.kubernetes.allocation.pods.allocator"
 
@@ -101,6 +102,37 @@ STATE: Mapping[str, str] = {
     ROCKSDB_MEMORY: str(STATE_MEBIBYTES),
 }
 """Defaults of every session for query state, which a job may change."""
+
+_CREDENTIALS = (
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.ContainerCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.InstanceProfileCredentialsProvider",
+)
+"""Where Hadoop's client looks for credentials: the variables of the pods first. No setting has a credential."""
+
+
+def store_settings(storage: S3Storage) -> dict[str, str]:
+    """Settings of Hadoop's client for the bucket of query state; a job may change them by its ``sparkConf``.
+
+    They are those of this bucket alone. A transform may read other buckets by settings of its own.
+    """
+    ours = {
+        "endpoint.region": storage.region,
+        "path.style.access": str(storage.path_style_access).lower(),
+        "aws.credentials.provider": ",".join(_CREDENTIALS),
+        "input.stream.type": "classic",
+        # A store that is away or busy for a minute fails no task. The defaults try for a quarter of an hour.
+        "connection.establish.timeout": "15s",
+        "connection.timeout": "30s",
+        "attempts.maximum": "3",
+        "retry.limit": "5",
+        "retry.throttle.limit": "10",
+    }
+    if storage.endpoint:
+        ours["endpoint"] = storage.endpoint
+    return {f"spark.hadoop.fs.s3a.bucket.{storage.bucket}.{name}": value for name, value in ours.items()}
+
 
 AUTHENTICATION = "spark.authenticate"
 """Beginning of the settings that a job may not set: without authentication a port runs anybody's code."""

@@ -28,6 +28,7 @@ from sparkapp.model.job.sections.record_errors import RecordErrors
 from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.state_storage import S3Storage
 from sparkapp.model.job.sections.transform import Transform
 
 
@@ -97,7 +98,8 @@ class JobSpec:
     """The whole job, defaults filled in.
 
     :param checkpoint_interval_millis: 0 for the other unit; read :attr:`checkpoint_interval`.
-    :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one.
+    :param state_claim: PersistentVolumeClaim for operators' state; a transform that keeps state needs one, or
+        ``state_s3``.
     :param state_partitions: a number as text, or :data:`FOLLOW_PARALLELISM`; read :attr:`wanted_state_partitions`.
     :param metrics_port: TCP port of the driver's Prometheus endpoint; 0 for none.
     """
@@ -109,6 +111,10 @@ class JobSpec:
             " set."
         ),
         "checkpoint.state": Described("State of the transform's operators.", ObjectDefault.NONE),
+        "checkpoint.state.storage": Described(
+            "Object store for the state of the transform's operators, instead of checkpoint.stateVolume.",
+            ObjectDefault.NONE,
+        ),
         "checkpoint.stateVolume": Described(
             "Volume for the state of a transform with an aggregation, deduplication or join. Driver and"
             " executors mount it."
@@ -197,6 +203,12 @@ class JobSpec:
         reader=_state_partitions_from,
         form=held_by(_STATE_PARTITIONS_RULE),
     )
+    state_s3: S3Storage | None = at(
+        "Bucket of a store with Amazon's S3 protocol. Needs the image with the clients of the store.",
+        default=None,
+        path="checkpoint.state.storage.s3",
+        required=True,
+    )
     kafka: KafkaCluster = at("Kafka cluster of the source, and of the sink unless sink.kafka names another.")
     source: Source = at("Records that the job reads. Exactly one of topics, topicPattern and partitions is set.")
     transform: Transform = at(
@@ -234,6 +246,11 @@ class JobSpec:
         if self.sink.kafka is not None and choice is OffsetCommit.IN_TRANSACTION:
             choice = OffsetCommit.ON_CHECKPOINT
         return effective_offset_commit_mode(choice, self.sink.delivery_guarantee)
+
+    @property
+    def may_keep_state(self) -> bool:
+        """Whether the job names a place for operators' state."""
+        return bool(self.state_claim) or self.state_s3 is not None
 
     @property
     def wanted_state_partitions(self) -> int:

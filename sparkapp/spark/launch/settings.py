@@ -25,6 +25,7 @@ from sparkapp.model.job.spark_settings import (
     SHUFFLE_PARTITIONS,
     STATE,
     refusal_of,
+    store_settings,
 )
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.spark.launch.preload import variables_of
@@ -63,6 +64,7 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
     settings: dict[str, str] = {
         **_DEFAULTS,
         **STATE,
+        **({} if job.spec.state_s3 is None else store_settings(job.spec.state_s3)),
         "spark.app.name": f"{job.namespace}.{job.name}",
         # A shuffle ends in as many writers as there are subtasks with transactional ids.
         SHUFFLE_PARTITIONS: str(job.spec.parallelism),

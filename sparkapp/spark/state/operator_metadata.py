@@ -45,19 +45,19 @@ def link_for_reading(source: Path, target: Path) -> None:
                 (there / entry.name).symlink_to(entry)
         for file in metadata.iterdir():
             if batch_of(Path(*_METADATA, file.name)) is not None:
-                text = moved(file.read_text(encoding="utf-8"), operator)
+                text = moved(file.read_text(encoding="utf-8"), f"file:{operator}")
                 there.joinpath(*_METADATA, file.name).write_text(text, encoding="utf-8")
 
 
-def moved(text: str, operator: Path) -> str:
+def moved(text: str, operator: str) -> str:
     """The text of such a file for another place.
 
-    :param operator: folder of the operator there.
+    :param operator: address of the operator's folder there, as Spark writes it.
     """
     version, _, body = text.partition("\n")
     metadata = json.loads(body)
     for store in metadata.get(_STORES, ()):
         paths = store.get(_PATHS)
         if paths:
-            store[_PATHS] = [f"file:{operator}{_SCHEMAS}{path.partition(_SCHEMAS)[2]}" for path in paths]
+            store[_PATHS] = [f"{operator}{_SCHEMAS}{path.partition(_SCHEMAS)[2]}" for path in paths]
     return f"{version}\n{json.dumps(metadata, separators=(',', ':'))}"

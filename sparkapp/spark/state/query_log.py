@@ -14,6 +14,7 @@ import shutil
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -21,6 +22,8 @@ from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable, StateUn
 from sparkapp.model.job.spark_settings import PROVIDER, SHUFFLE_PARTITIONS
 
 _NAMESPACE = uuid.UUID("6f6a5c3e-2f0b-4a59-9a57-0c7c0f6c2f11")
+LOGS = ("offsets", "commits", "sources")
+"""Folders of Spark's log, next to query state."""
 _DEFAULT_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 
@@ -106,16 +109,44 @@ def decode_engine(text: str) -> EngineState:
     return state
 
 
+class QueryFolder(Protocol):
+    """Where an attempt's query has its log and its state; used by the engine.
+
+    :class:`sparkapp.spark.state.query_folder.LocalQueryFolder` is on a disk or a volume.
+    """
+
+    @property
+    def uri(self) -> str:
+        """For Spark."""
+        ...
+
+    def rebuild(self, *, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> None:
+        """Makes the query resume with the batch after ``checkpoint_id``; see :func:`rebuild`."""
+        ...
+
+    def metadata(self, batch_id: int) -> str:
+        """Spark's line about a batch; Spark writes it before the batch begins."""
+        ...
+
+    def settle(self, version: int, partitions: int) -> None:
+        """Called between a batch and its document: the version of query state is whole, and stays.
+
+        :param partitions: of each operator's state.
+        :raises KafkaSparkJobError: it is not: no document may name it.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class QueryLog:
     """The log of an attempt's query.
 
-    :param folder: rebuilt when the query starts; on a volume if the transform keeps state.
+    :param folder: rebuilt when the query starts; it outlives the pods if the transform keeps state.
     :param outlives_driver: whether the transform may keep state in the folder.
     :param restored: the engine's part of the restored checkpoint.
     """
 
-    folder: Path
+    folder: QueryFolder
     outlives_driver: bool
     restored: EngineState
 
@@ -221,36 +252,43 @@ def rebuild(folder: Path, *, job_uid: str, checkpoint_id: int, engine: EngineSta
 
 
 def _rebuild(folder: Path, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> None:
-    for log in ("offsets", "commits", "sources"):
+    for log in LOGS:
         shutil.rmtree(folder / log, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    query_id = uuid.uuid5(_NAMESPACE, job_uid)
-    _put(folder, "metadata", json.dumps({"id": str(query_id)}))
+    for name, text in log_files(job_uid=job_uid, checkpoint_id=checkpoint_id, engine=engine, sources=sources).items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def log_files(*, job_uid: str, checkpoint_id: int, engine: EngineState, sources: int) -> dict[str, str]:
+    """The files of a log from which the query resumes, by their paths; see :func:`rebuild`."""
+    found = {"metadata": json.dumps({"id": str(uuid.uuid5(_NAMESPACE, job_uid))})}
     last = checkpoint_id - engine.base - 1
-    if last < 0:
-        return
     if last >= 1:
-        _put(folder / "offsets", str(last - 1), _offsets(max(engine.plan - 1, 0), engine.metadata, sources))
-    _put(folder / "offsets", str(last), _offsets(engine.plan, engine.metadata, sources))
-    _put(folder / "commits", str(last), "v1\n" + json.dumps({"nextBatchWatermarkMs": engine.next_watermark}))
+        found[f"offsets/{last - 1}"] = _offsets(max(engine.plan - 1, 0), engine.metadata, sources)
+    if last >= 0:
+        found[f"offsets/{last}"] = _offsets(engine.plan, engine.metadata, sources)
+        found[f"commits/{last}"] = "v1\n" + json.dumps({"nextBatchWatermarkMs": engine.next_watermark})
+    return found
 
 
-def watermark_before(folder: Path, batch_id: int) -> int:
+def watermark_before(folder: QueryFolder, batch_id: int) -> int:
     """The watermark of the batch before ``batch_id``, in ms since 1970; 0 if there is none."""
-    return EngineState(metadata=read_metadata(folder, batch_id - 1)).batch_watermark if batch_id > 0 else 0
+    return EngineState(metadata=folder.metadata(batch_id - 1)).batch_watermark if batch_id > 0 else 0
 
 
 def read_metadata(folder: Path, batch_id: int) -> str:
     """Spark's line about a batch; Spark writes it before the batch begins."""
-    lines = (folder / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return metadata_in((folder / "offsets" / str(batch_id)).read_text(encoding="utf-8"))
+
+
+def metadata_in(text: str) -> str:
+    """The line in a file of the offset log."""
+    lines = text.splitlines()
     return lines[1] if len(lines) > 1 else _DEFAULT_METADATA
 
 
 def _offsets(plan: int, metadata: str, sources: int) -> str:
     return "\n".join(["v1", metadata, *[json.dumps({"plan": plan})] * sources])
-
-
-def _put(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
-    (folder / f".{name}.crc").unlink(missing_ok=True)

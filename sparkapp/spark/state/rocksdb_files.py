@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sparkapp.spark.state.listed_folder import ListedFolder
+
 FOLDERS = {"sstFiles": ("SSTs", "dfsSstFileName"), "logFiles": ("logs", "dfsLogFileName")}
 """Where a store has its tables and logs, and how an entry of the snapshot's metadata names them on the volume."""
 
 
-def missing_tables(snapshot: Path) -> Iterator[str]:
+Readable = Path | ListedFolder
+"""A file or folder of query state, on a volume or in a store."""
+
+
+def missing_tables(snapshot: Readable) -> Iterator[str]:
     """What the snapshot names and the store's folders lack, as texts; called when a version of state is checked.
 
     Spark removes tables before the snapshots that name them, so a snapshot may be there without its tables. Metadata of
@@ -20,13 +27,25 @@ def missing_tables(snapshot: Path) -> Iterator[str]:
     :param snapshot: ``<version>.zip`` in the store's folder.
     """
     try:
-        with zipfile.ZipFile(snapshot) as archive:
-            text = archive.read("metadata").decode()
-        named = json.loads(text.partition("\n")[2])
-        for kind, (folder, name) in FOLDERS.items():
-            for entry in named.get(kind) or ():
-                file = snapshot.parent / folder / Path(entry.get(name, ".")).name
-                if name in entry and not (file.is_file() and file.stat().st_size == entry.get("sizeBytes")):
-                    yield f"{snapshot.name} needs {folder}/{file.name}"
+        for folder, name, size in _named(snapshot):
+            file = snapshot.parent / folder / name
+            if not (file.is_file() and file.stat().st_size == size):
+                yield f"{snapshot.name} needs {folder}/{name}"
     except (OSError, KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile) as error:
         yield f"{snapshot.name} cannot be read ({error!r})"
+
+
+def tables(snapshot: Readable) -> set[str]:
+    """The files that the snapshot names, as ``<folder>/<name>``; called for a snapshot that lacks none."""
+    return {f"{folder}/{name}" for folder, name, _ in _named(snapshot)}
+
+
+def _named(snapshot: Readable) -> Iterator[tuple[str, str, object]]:
+    """Folder, name and bytes of each table and log."""
+    with zipfile.ZipFile(io.BytesIO(snapshot.read_bytes())) as archive:
+        text = archive.read("metadata").decode()
+    named = json.loads(text.partition("\n")[2])
+    for kind, (folder, name) in FOLDERS.items():
+        for entry in named.get(kind) or ():
+            if name in entry:
+                yield folder, Path(entry[name]).name, entry.get("sizeBytes")

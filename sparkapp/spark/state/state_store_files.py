@@ -22,6 +22,7 @@ from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.state import operator_metadata, query_log, rocksdb_files
+from sparkapp.spark.state.rocksdb_files import Readable
 
 _VERSION = re.compile(r"(\d+)\.(delta|snapshot|changelog|zip)")
 _WHOLE = frozenset({"snapshot", "zip"})
@@ -137,25 +138,13 @@ def link(
     # and a driver that stood still has written them before it.
     for file in source.rglob("*"):
         name, *inner = file.relative_to(source).parts
-        within, partition = Path(*inner), inner[:1]
-        batch = operator_metadata.batch_of(within)
-        if operator_metadata.is_checksum(within):
+        if not _belongs((name, *inner), version, partitions) or not file.is_file():
             continue
-        if batch is not None:
-            if batch < version:  # version n is that behind batch n - 1
-                copy = target / file.relative_to(source)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                operator = (place or target) / name
-                copy.write_text(operator_metadata.moved(file.read_text(encoding="utf-8"), operator), encoding="utf-8")
-            continue
-        if partition and partition[0].isdigit() and partitions and int(partition[0]) >= partitions:
-            continue  # of before a repartition
-        # Hadoop keeps the checksum of NAME as .NAME.crc.
-        match = _VERSION.fullmatch(file.name.removeprefix(".").removesuffix(".crc"))
-        is_newer = match is not None and int(match[1]) > version
-        # The name of a file that was being written when the attempt died.
-        is_partial = file.name.startswith(".") and ".tmp" in file.name
-        if is_newer or is_partial or not file.is_file():
+        if operator_metadata.batch_of(Path(*inner)) is not None:
+            copy = target / file.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            operator = f"file:{(place or target) / name}"
+            copy.write_text(operator_metadata.moved(file.read_text(encoding="utf-8"), operator), encoding="utf-8")
             continue
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -165,6 +154,59 @@ def link(
             if not may_copy:
                 raise
             shutil.copyfile(file, copy)
+
+
+def _belongs(path: tuple[str, ...], version: int, partitions: int) -> bool:
+    """Whether a file is part of a version of state, or of a version before it.
+
+    :param path: below the folder of state, in parts.
+    """
+    if len(path) > 1 and path[1].isdigit() and partitions and int(path[1]) >= partitions:
+        return False  # of before a repartition
+    within = Path(*path[1:])
+    batch = operator_metadata.batch_of(within)
+    if batch is not None or operator_metadata.is_checksum(within):
+        return batch is not None and batch < version  # version n is that behind batch n - 1
+    number = _version_of(path[-1])
+    # The name of a file that was being written when the attempt died.
+    is_partial = path[-1].startswith(".") and ".tmp" in path[-1]
+    return not is_partial and (number is None or number <= version)
+
+
+def _version_of(name: str) -> int | None:
+    """The version that a file has; None for a file without one. Hadoop keeps the checksum of NAME as .NAME.crc."""
+    match = _VERSION.fullmatch(name.removeprefix(".").removesuffix(".crc"))
+    return None if match is None else int(match[1])
+
+
+def needed(root: Readable, names: Collection[str], version: int, partitions: int) -> list[str]:
+    """The files that a version of state needs: in each store the newest snapshot up to it, and the changes since.
+
+    Called to copy a version where there are no links, when :func:`missing` has found no gap.
+
+    :param names: of all files, by their paths below ``root``.
+    """
+    bases: dict[str, tuple[int, set[str]]] = {}
+    for label, store in _all_stores(root, partitions):
+        kinds = _versions(store)
+        base = next((n for n in range(version, 0, -1) if kinds.get(n, frozenset()) & _WHOLE), 0)
+        is_zip = "zip" in kinds.get(base, frozenset())
+        bases[label] = (base, rocksdb_files.tables(store / f"{base}.zip") if is_zip else set())
+    return [name for name in names if _belongs(tuple(name.split("/")), version, partitions) and _is_used(name, bases)]
+
+
+def _is_used(name: str, bases: dict[str, tuple[int, set[str]]]) -> bool:
+    """
+    :param bases: of each store, the number of its snapshot, and the tables that this names.
+    """
+    folder, _, file = name.rpartition("/")
+    if folder in bases:
+        number = _version_of(file)
+        return number is None or number >= bases[folder][0]
+    above, _, kind = folder.rpartition("/")
+    if above in bases and kind in _OF_ROCKSDB:
+        return f"{kind}/{file.removeprefix('.').removesuffix('.crc')}" in bases[above][1]
+    return True
 
 
 def _remove_settled(folder: Path, attempt: int, kept: Collection[Path]) -> None:
@@ -181,11 +223,12 @@ def _remove_settled(folder: Path, attempt: int, kept: Collection[Path]) -> None:
             entry.unlink(missing_ok=True)
 
 
-def missing(root: Path, version: int, partitions: int) -> Iterator[str]:
+def missing(root: Readable, version: int, partitions: int, *, since: int = 0) -> Iterator[str]:
     """What the folder lacks of a version of query state, as texts; called here and after a repartition.
 
     :param partitions: of each operator's state; 0 for those that it has. A folder may have others, of before a
         repartition.
+    :param since: an earlier version that is whole.
     """
     operators = _numbered(root)
     if not operators:
@@ -198,26 +241,37 @@ def missing(root: Path, version: int, partitions: int) -> Iterator[str]:
             if not partition.is_dir():
                 yield f"operator {operator.name} has no partition {number}"
                 continue
-            for store in _stores(partition):
-                for gap in _gaps(store, version):
-                    yield f"{store.relative_to(root)} {gap}"
+            for label, store in _stores(partition, f"{operator.name}/{number}"):
+                for gap in _gaps(store, version, since):
+                    yield f"{label} {gap}"
 
 
-def _gaps(store: Path, version: int) -> Iterator[str]:
+def _all_stores(root: Readable, partitions: int) -> Iterator[tuple[str, Readable]]:
+    """Path below the folder of state, and folder, of each store."""
+    for operator in _numbered(root):
+        for partition in _numbered(operator):
+            if not partitions or int(partition.name) < partitions:
+                yield from _stores(partition, f"{operator.name}/{partition.name}")
+
+
+def _gaps(store: Readable, version: int, since: int) -> Iterator[str]:
     """What a store lacks of a version: the changes since a whole version, or tables of that."""
     kinds = _versions(store)
-    needed = version
-    while needed > 0 and not kinds.get(needed, frozenset()) & _WHOLE:
-        if needed not in kinds:
+    at = version
+    while at > since:
+        here = kinds.get(at, frozenset())
+        if not here:
             has = f"{min(kinds)} to {max(kinds)}" if kinds else "none"
             yield f"has versions {has}, version {version} needs more"
             return
-        needed -= 1
-    if "zip" in kinds.get(needed, frozenset()):
-        yield from rocksdb_files.missing_tables(store / f"{needed}.zip")
+        if here & _WHOLE and (not since or here <= _WHOLE):
+            break
+        at -= 1
+    if at > since and "zip" in kinds[at]:
+        yield from rocksdb_files.missing_tables(store / f"{at}.zip")
 
 
-def _versions(store: Path) -> dict[int, frozenset[str]]:
+def _versions(store: Readable) -> dict[int, frozenset[str]]:
     found: dict[int, frozenset[str]] = {}
     for file in store.iterdir():
         match = _VERSION.fullmatch(file.name)
@@ -227,20 +281,23 @@ def _versions(store: Path) -> dict[int, frozenset[str]]:
     return found
 
 
-def _stores(partition: Path) -> list[Path]:
-    """A join has several named stores; any other operator has one store, the partition's folder itself."""
-    folders = [
-        entry
+def _stores(partition: Readable, label: str) -> list[tuple[str, Readable]]:
+    """A join has several named stores; any other operator has one store, the partition's folder itself.
+
+    :param label: the path of the partition below the folder of state.
+    """
+    folders: list[tuple[str, Readable]] = [
+        (f"{label}/{entry.name}", entry)
         for entry in partition.iterdir()
         if entry.is_dir() and not entry.name.startswith("_") and entry.name not in _OF_ROCKSDB
     ]
-    return sorted(folders) or [partition]
+    return sorted(folders, key=lambda found: found[0]) or [(label, partition)]
 
 
-def _numbered(folder: Path) -> list[Path]:
+def _numbered(folder: Readable) -> list[Readable]:
     if not folder.is_dir():
         return []
-    found = [entry for entry in folder.iterdir() if entry.is_dir() and entry.name.isdigit()]
+    found: list[Readable] = [entry for entry in folder.iterdir() if entry.is_dir() and entry.name.isdigit()]
     return sorted(found, key=lambda entry: int(entry.name))
 
 

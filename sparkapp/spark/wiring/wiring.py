@@ -34,6 +34,7 @@ from sparkapp.source.offset_committer import OffsetCommitter
 from sparkapp.source.offsets_initializer import starting_initializer
 from sparkapp.spark.attempt import Attempt, AttemptContext
 from sparkapp.spark.engine.continuous.engine import StartedSubtasks
+from sparkapp.spark.engine.micro_batch.repartition import StateFolder
 from sparkapp.spark.frames.batch_transform import check_result
 from sparkapp.spark.frames.transform import check_code
 from sparkapp.spark.launch.session import Spark
@@ -45,6 +46,9 @@ from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
 from sparkapp.spark.reporting.reporter import now
 from sparkapp.spark.reporting.transaction_time import TransactionTime
+from sparkapp.spark.state.object_store.query_folder import prepared
+from sparkapp.spark.state.object_store.store import ObjectStore
+from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.retained_state import QueryState, RetainedState
 from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.code_errors import with_code_error
@@ -126,7 +130,8 @@ class Wiring:
         for each in (client, sweeping):
             context.stack.callback(each.close)
         control = KafkaTransactionControl(job, sweeping, config, self._claim)
-        keeps = environment.folder if environment.stateful_allowed else None
+        has_volume = environment.stateful_allowed and job.spec.state_s3 is None
+        keeps = environment.folder if has_volume else None
         state = None if keeps is None else RetainedState(keeps, self._claim, environment.retained.pinned)
         parts = Parts(
             store=environment.store, retained=environment.retained, engine=QueryState(keeps),
@@ -140,7 +145,7 @@ class Wiring:
         context.progress.recovered(recovery)
         watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
-        folder = query_folder(job, environment.folder, recovery.document, stateful_allowed=environment.stateful_allowed)
+        folder = self._query_folder(recovery.document)
         group_offsets = self._group(clusters.source, config, security.source)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         announcements.left_behind(recovery, started.enumerator.offsets)
@@ -153,6 +158,15 @@ class Wiring:
             group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
             subtasks=subtasks,
         )  # fmt: skip
+
+    def _query_folder(self, document: CheckpointDocument) -> StateFolder:
+        """The folder of the attempt's query, with the state that the document names."""
+        job, environment = self.job, self._context.environment
+        if job.spec.state_s3 is not None and chosen_engine(job.spec)[0] is Engine.MICRO_BATCH:
+            self._context.watchdog.enter("the copy of query state", CODE_SECONDS)
+            return prepared(job, ObjectStore.of(job.spec.state_s3, job.uid), document)
+        allowed = environment.stateful_allowed
+        return LocalQueryFolder(query_folder(job, environment.folder, document, stateful_allowed=allowed))
 
     def _checked_clusters(self, configs: OfClusters) -> JobClusters:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""

@@ -153,6 +153,8 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     *(("configMaps", template(role, container={"envFrom": [{"configMapRef": {"name": "foreign"}}]}))
       for role in ("driver", "executor")),
     ("configMaps", {"transform": {"python": {"function": "a:b", "configMapRef": {"name": "foreign"}}}}),
+    ("secrets", {"checkpoint": {"state": {"storage": {"s3": {
+        "bucket": "state", "credentials": {"secretName": "foreign"}}}}}}),
     ("persistentVolumeClaims", {"checkpoint": {"stateVolume": {"claimName": "foreign"}}}),
     ("tokenAudiences", kafka(tls={}, authentication={
         "type": "oauth", "serviceAccountToken": {"audience": "foreign", "expirationSeconds": 3600}})),

@@ -363,3 +363,15 @@ async def test_a_changed_template_drains_the_job_and_starts_it_with_the_new_one(
     record = fixture.kubernetes.objects["ConfigMap", KEY.namespace, record_name(2)]["data"]
     assert "topologySpreadConstraints" in record["executor-pod-template.yaml"]
     assert json.loads(record["spark-conf.json"])["spark.kubernetes.executor.terminationGracePeriodSeconds"] == "180s"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_pods_get_the_access_key_of_a_store_of_state_from_its_secret_alone(role: str) -> None:
+    credentials = {"secretName": "state-access", "accessKeyId": "user"}
+    s3 = {"bucket": "state", "endpoint": "http://seaweedfs:8333", "credentials": credentials}
+    pod = pod_of(role, wanted(checkpoint={"state": {"storage": {"s3": s3}}}))
+    found = {each["name"]: each.get("valueFrom") for each in pod["spec"]["containers"][0]["env"]}
+    assert found["AWS_ACCESS_KEY_ID"] == {"secretKeyRef": {"name": "state-access", "key": "user"}}
+    assert found["AWS_SECRET_ACCESS_KEY"] == {"secretKeyRef": {"name": "state-access", "key": "AWS_SECRET_ACCESS_KEY"}}
+    without = pod_of(role, wanted(checkpoint={"state": {"storage": {"s3": {"bucket": "state"}}}}))
+    assert not any(each["name"].startswith("AWS_") for each in without["spec"]["containers"][0]["env"])

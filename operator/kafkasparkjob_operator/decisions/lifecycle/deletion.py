@@ -173,7 +173,7 @@ class _Deletion:
         No transaction of the job is open any more, and its last snapshot is made.
         """
         choice = self._choice()
-        if not self.removes_state or self._is_unclaimed or choice is None or not choice.desired.spec.state_claim:
+        if not self.removes_state or self._is_unclaimed or choice is None or not choice.desired.spec.may_keep_state:
             return None
         self._note_settled()
         why = self._waits_not(None)

@@ -28,7 +28,7 @@ def hold_change(
     sink, attempt, deletion = desired.spec.sink, draft.section("attempt"), desired.deletion
     if deletion is not None and deletion.policy is DeletionPolicy.ORPHAN:
         return (ReleaseResource(),) if job.held else ()
-    removes = deletion is not None and deletion.state is StateOnDelete.DELETE and bool(desired.spec.state_claim)
+    removes = deletion is not None and deletion.state is StateOnDelete.DELETE and desired.spec.may_keep_state
     snapshot = deletion is not None and deletion.snapshot
     if (
         snapshot

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from sparkapp.model.encoding.schema import ObjectRule
 
+HAS_STORE = "(has(self.checkpoint.state) && has(self.checkpoint.state.storage))"
+"""Whether an object store has the state of operators."""
+KEEPS_STATE = f"has(self.checkpoint.stateVolume) || {HAS_STORE}"
+"""Whether the job has a place for it."""
+
 JOB_RULES = (
     ObjectRule(
         "self.engine != 'Continuous' || ((!has(self.transform) || !has(self.transform.python)) &&"
@@ -76,10 +81,9 @@ JOB_RULES = (
         " transform.sql, or set onTransformError: Fail",
     ),
     ObjectRule(
-        "self.onTransformError == 'Fail' || !has(self.transform) || has(self.transform.arrow) ||"
-        " !has(self.checkpoint.stateVolume)",
-        "onTransformError with transform.python and transform.sql excludes checkpoint.stateVolume, because state has"
-        " records of earlier checkpoints: set Fail, or remove stateVolume",
+        f"self.onTransformError == 'Fail' || !has(self.transform) || has(self.transform.arrow) || !({KEEPS_STATE})",
+        "onTransformError with transform.python and transform.sql excludes checkpoint.stateVolume and"
+        " checkpoint.state.storage, because state has records of earlier checkpoints: set Fail, or remove them",
     ),
     ObjectRule(
         "self.onTransformError == 'Fail' || !has(self.transform) || has(self.transform.arrow) ||"
@@ -143,14 +147,19 @@ JOB_RULES = (
         " during a transaction; set mode Assign, or sink.deliveryGuarantee AtLeastOnce",
     ),
     ObjectRule(
-        "self.source.groupMembership.mode != 'Subscribe' || !has(self.checkpoint.stateVolume)",
+        f"self.source.groupMembership.mode != 'Subscribe' || !({KEEPS_STATE})",
         "source.groupMembership.mode Subscribe cannot keep operators' state, which does not move with a"
-        " partition: set mode Assign, or remove checkpoint.stateVolume",
+        " partition: set mode Assign, or remove checkpoint.stateVolume and checkpoint.state.storage",
     ),
     ObjectRule(
-        "!has(self.checkpoint.state) || !has(self.checkpoint.state.partitions) || has(self.checkpoint.stateVolume)",
-        "checkpoint.state.partitions is about state on a volume: name a claim in checkpoint.stateVolume, or"
-        " remove checkpoint.state.partitions",
+        f"!has(self.checkpoint.state) || !has(self.checkpoint.state.partitions) || {KEEPS_STATE}",
+        "checkpoint.state.partitions is about state that the job keeps: name a claim in checkpoint.stateVolume or a"
+        " bucket in checkpoint.state.storage.s3, or remove checkpoint.state.partitions",
+    ),
+    ObjectRule(
+        f"!has(self.checkpoint.stateVolume) || !({HAS_STORE})",
+        "checkpoint.stateVolume and checkpoint.state.storage exclude each other: the state is in one place; remove one"
+        " of them",
     ),
     ObjectRule(
         "oldSelf.source.groupMembership.mode != 'Subscribe' || self.source.groupMembership.mode == 'Subscribe'",

@@ -26,7 +26,6 @@ from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_waterm
 from sparkapp.spark.frames.record_policy import observed_tallies
 from sparkapp.spark.reporting.liveness import StreamLiveness, step_seconds
 from sparkapp.spark.state import query_log
-from sparkapp.spark.state.durable_files import DurableFiles
 from sparkapp.spark.tasks.client_totals import merge
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +60,6 @@ class CheckpointRunner:
         self._write_stage = write_stage
         self._liveness = liveness
         self._keeps_state: bool | None = None
-        self._state_files = DurableFiles(log.folder)
         self._counts: Counter[str] = Counter()
         self._shown: set[str] = set()
         """Topics of which a record that does not parse is among the counts."""
@@ -106,9 +104,10 @@ class CheckpointRunner:
         self._coordinator.prepare(splits)
         frame, orders, aligned = self._write_stage.orders(frame, checkpoint_id, splits, keeps_state=is_stateful)
         results = self._write_stage.write(frame, orders, checkpoint_id)
+        engine = self._engine_state(batch_id, is_stateful=is_stateful)
         if is_stateful:
             self.late_rows += late_rows(self._spark, self._query_name)
-            self._state_files.force()
+            self._log.folder.settle(batch_id + 1, engine.state_partitions)
         skipped = self._note_records(splits)
         stops = self._stops(splits)
         splits = cut_at(splits, stops)
@@ -123,7 +122,7 @@ class CheckpointRunner:
                 records_out=sum(result.records for result in results),
                 records_skipped=skipped + sum(result.skipped for result in results),
                 records_dead_lettered=sum(result.dead_letters for result in results),
-                engine=query_log.encode_engine(self._engine_state(batch_id, is_stateful=is_stateful)),
+                engine=query_log.encode_engine(engine),
                 engine_has_state=is_stateful,
             )
         )
@@ -157,12 +156,12 @@ class CheckpointRunner:
     def _check_state(self) -> bool:
         """Whether the transform keeps state, asked of the first batch's plan.
 
-        :raises ConfigurationError: it does, and the job has no volume.
+        :raises ConfigurationError: it does, and the job has no place for it.
         """
         if self._keeps_state is None:
             self._keeps_state = keeps_state(self._spark, self._query_name)
         if self._keeps_state and not self._log.outlives_driver:
-            msg = "the transform keeps state (an aggregation, deduplication or join): the job has no volume for it"
+            msg = "the transform keeps state (an aggregation, deduplication or join): the job has no place for it"
             raise ConfigurationError(
                 msg, remedy="use a transform without state, or name a volume in spec.checkpoint.stateVolume.claimName"
             )
@@ -178,7 +177,7 @@ class CheckpointRunner:
     def _engine_state(self, batch_id: int, *, is_stateful: bool) -> query_log.EngineState:
         state = query_log.EngineState(
             plan=self._planner.plan,
-            metadata=query_log.read_metadata(self._log.folder, batch_id),
+            metadata=self._log.folder.metadata(batch_id),
             base=self._log.restored.base,
         )
         if not is_stateful:

@@ -57,7 +57,7 @@ def start_query(
     :param run_batch: called with each micro-batch and its number.
     :param checkpoint_id: the restored checkpoint.
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
-    :raises VolumeFull: and VolumeUnusable: the query log cannot be written.
+    :raises VolumeFull: and VolumeUnusable, StateStoreUnusable: the query log cannot be written.
     """
     server = PlannerServer(planner, directory=Path(tempfile.mkdtemp(prefix="planner-")))
     spark.dataSource.register(KafkaSparkDataSource)
@@ -70,11 +70,11 @@ def start_query(
     planner.has_timers = has_processing_time(result)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))
-    query_log.rebuild(
-        log.folder, job_uid=job.uid, checkpoint_id=checkpoint_id, engine=log.restored, sources=reads_of_source(result)
+    log.folder.rebuild(
+        job_uid=job.uid, checkpoint_id=checkpoint_id, engine=log.restored, sources=reads_of_source(result)
     )
     writer = result.writeStream.outputMode(job.spec.transform.output_mode.value)
-    writer = writer.foreachBatch(run_batch).option("checkpointLocation", log.folder.as_uri())
+    writer = writer.foreachBatch(run_batch).option("checkpointLocation", log.folder.uri)
     with refused_by_streaming():
         return RunningQuery(writer.queryName(name).start(), server)
 

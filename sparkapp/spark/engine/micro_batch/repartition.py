@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,7 +23,12 @@ from sparkapp.model.job.spark_settings import ROCKSDB
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.state import query_log, state_store_files
-from sparkapp.spark.state.durable_files import DurableFiles
+from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder
+from sparkapp.spark.state.query_folder import LocalQueryFolder
+from sparkapp.spark.state.rocksdb_files import Readable
+
+StateFolder = LocalQueryFolder | StoredQueryFolder
+"""Where an attempt's query may have its state."""
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +48,7 @@ class Repartition:
     after: int
 
 
-def repartition_due(job: Job, document: CheckpointDocument, folder: Path) -> Repartition | None:
+def repartition_due(job: Job, document: CheckpointDocument, folder: StateFolder) -> Repartition | None:
     """Whether query state has another number of partitions than ``spec.checkpoint.state.partitions``.
 
     Called by the attempt before its engine starts.
@@ -60,7 +64,7 @@ def repartition_due(job: Job, document: CheckpointDocument, folder: Path) -> Rep
     before = engine.state_partitions
     if before == wanted:
         return None
-    single = {operator.name: _is_single(operator, before) for operator in _operators(folder)}
+    single = {operator.name: _is_single(operator, before) for operator in _operators(folder.state)}
     if all(single.values()):
         LOG.info("query state has one row and no key: it keeps its partition")
         return None
@@ -77,7 +81,7 @@ def repartition_due(job: Job, document: CheckpointDocument, folder: Path) -> Rep
 
 
 def repartition(
-    spark: SparkSession, job: Job, document: CheckpointDocument, folder: Path, change: Repartition
+    spark: SparkSession, job: Job, document: CheckpointDocument, folder: StateFolder, change: Repartition
 ) -> query_log.EngineState:
     """Writes the state's next version with the new number of partitions: reads and writes all of it.
 
@@ -88,38 +92,47 @@ def repartition(
     engine = query_log.restored_engine(document)
     batch = document.checkpoint_id - engine.base
     LOG.info("query state gets %d partitions instead of %d", change.after, change.before)
-    query_log.rebuild(folder, job_uid=job.uid, checkpoint_id=document.checkpoint_id, engine=engine, sources=1)
+    folder.rebuild(job_uid=job.uid, checkpoint_id=document.checkpoint_id, engine=engine, sources=1)
     try:
-        spark._streamingCheckpointManager.repartition(folder.as_uri(), change.after)
+        spark._streamingCheckpointManager.repartition(folder.uri, change.after)
     except (Py4JError, PySparkException) as error:
         raise original_error(error) from error
     made = replace(
         engine,
-        metadata=query_log.read_metadata(folder, batch),
+        metadata=folder.metadata(batch),
         previous_watermark=engine.batch_watermark,
         attempt=job.attempt,
         retained=None,
     )
-    missing = list(state_store_files.missing(folder / "state", batch + 1, change.after))
+    missing = list(state_store_files.missing(folder.state, batch + 1, change.after))
     if missing or made.state_partitions != change.after:
         msg = f"the new version {batch + 1} of query state is not whole: {listed(missing, _SHOWN, separator='; ')}"
         raise QueryStateMissing(msg)
-    DurableFiles(folder).force()
+    folder.settle(batch + 1, change.after)
     return made
 
 
-def _operators(folder: Path) -> Iterator[Path]:
-    return (entry for entry in sorted((folder / "state").iterdir()) if entry.is_dir() and entry.name.isdigit())
+def _operators(state: Readable) -> list[Readable]:
+    found: list[Readable] = [entry for entry in state.iterdir() if entry.is_dir() and entry.name.isdigit()]
+    return sorted(found, key=lambda entry: entry.name)
 
 
-def _is_single(operator: Path, partitions: int) -> bool:
+def _is_single(operator: Readable, partitions: int) -> bool:
     """Whether the operator keeps one row without a key, as a total does: all of it is in partition 0."""
     if partitions > 1:
         return [entry.name for entry in operator.iterdir() if entry.is_dir() and entry.name.isdigit()] == ["0"]
-    return any(_has_no_key(schema) for schema in (operator / "0").rglob("_metadata/schema"))
+    return any(_has_no_key(schema) for schema in _schemas(operator / "0"))
 
 
-def _has_no_key(schema: Path) -> bool:
+def _schemas(folder: Readable) -> Iterator[Readable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _schemas(entry)
+        elif entry.name == "schema" and folder.name == "_metadata":
+            yield entry
+
+
+def _has_no_key(schema: Readable) -> bool:
     """
     :param schema: Spark's file: a number for the form, then the schemas of keys and values as JSON.
     """

@@ -81,6 +81,9 @@ def test_a_job_without_a_volume_has_no_rows(found: list[FoundJob], capsys: Any, 
     found[0] = replace(FOUND, spec={})
     assert main(["state", "read", "orders", "--namespace", "shop", *options]) == 1
     assert "no volume for state" in capsys.readouterr().err
+    found[0] = replace(FOUND, spec={"checkpoint": {"state": {"storage": {"s3": {"bucket": "state"}}}}})
+    assert main(["state", "read", "orders", "--namespace", "shop", *options]) == 1
+    assert "the state is in an object store" in capsys.readouterr().err
 
 
 def test_two_names_are_refused(capsys: Any) -> None:

@@ -62,6 +62,13 @@ async def test_an_attempt_removes_the_state_of_a_job_that_has_drained(guarantee:
     assert operator.kubernetes.driver_attempts == [1, 2]
 
 
+async def test_an_attempt_removes_state_in_an_object_store() -> None:
+    operator = await drained(checkpoint={"state": {"storage": {"s3": {"bucket": "orders"}}}})
+    job = description(operator, 2)
+    assert job.spec.state_s3 is not None
+    assert (job.settles_only, job.removes_state, job.spec.state_s3.bucket) == (True, True, "orders")
+
+
 async def test_transactions_are_settled_before_the_state_is_removed() -> None:
     operator = OperatorFixture(deletion={"state": "Delete"}, checkpoint=VOLUME)
     await operator.run()

@@ -25,6 +25,7 @@ from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
+from sparkapp.model.job.sections.state_storage import S3Storage
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spark_settings import (
     AUTHENTICATED,
@@ -148,6 +149,21 @@ def test_a_new_query_begins_with_the_partitions_of_state_that_the_job_asks_for(
     (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({SHUFFLE_PARTITIONS: "8"}))
     job = replace(JOB, spec=replace(JOB.spec, state_claim="c", state_partitions=wanted))
     assert session_settings(job, directory=tmp_path)[SHUFFLE_PARTITIONS] == partitions
+
+
+def test_a_store_of_state_has_settings_of_its_bucket_and_no_credential(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    prefix = "spark.hadoop.fs.s3a.bucket.state."
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps({f"{prefix}retry.limit": "2"}))
+    storage = S3Storage(bucket="state", endpoint="http://s:8333", path_style_access=True)
+    job = replace(JOB, spec=replace(JOB.spec, state_s3=storage))
+    found = {name.removeprefix(prefix): value for name, value in session_settings(job, directory=tmp_path).items()}
+    assert (found["endpoint"], found["path.style.access"], found["retry.limit"]) == ("http://s:8333", "true", "2")
+    assert found["aws.credentials.provider"].split(",")[0].endswith(".EnvironmentVariableCredentialsProvider")
+    assert not any("s3a" in name for name in session_settings(JOB, directory=tmp_path) if not name.startswith(prefix))
 
 
 def test_workers_of_a_python_function_have_pandas() -> None:

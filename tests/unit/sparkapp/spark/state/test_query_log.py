@@ -10,6 +10,7 @@ import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CheckpointCorrupt, StateUncertain
+from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.query_log import (
     EngineState,
     decode_engine,
@@ -130,7 +131,7 @@ def test_a_lost_batch_is_run_again_with_its_state_and_watermarks(tmp_path: Path)
     assert again.checkpoint_id - restored.base == 3, "the version of the state"
     rebuild(tmp_path, job_uid="u", checkpoint_id=9, engine=restored, sources=1)
     assert sorted(p.name for p in (tmp_path / "offsets").iterdir()) == ["1", "2"]
-    assert watermark_before(tmp_path, 3) == 30
+    assert watermark_before(LocalQueryFolder(tmp_path), 3) == 30
     assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs": 42}'
 
 
@@ -151,4 +152,4 @@ def test_a_document_that_does_not_say_what_its_batch_began_with_stops_the_job() 
 
 
 def test_there_is_no_watermark_before_the_first_batch_of_a_query(tmp_path: Path) -> None:
-    assert watermark_before(tmp_path, 0) == 0
+    assert watermark_before(LocalQueryFolder(tmp_path), 0) == 0

@@ -15,6 +15,7 @@ from sparkapp.spark.engine.interface import EngineParts
 from sparkapp.spark.engine.micro_batch.engine import MicroBatchEngine
 from sparkapp.spark.engine.micro_batch.query import RunningQuery
 from sparkapp.spark.failures import printed
+from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.query_log import QueryLog, restored_engine
 from tests.support.jobs.plain_job import plain_spec
 
@@ -45,7 +46,7 @@ def test_a_reader_that_did_not_find_its_offsets_is_explained_by_the_source(monke
         "spark": None, "enumerator": Enumerator(), "coordinator": SimpleNamespace(document=DOCUMENT, job=JOB),
     }  # fmt: skip
     parts: EngineParts[Any] = EngineParts(completed=lambda *_: None, **fakes)
-    log = QueryLog(Path(), outlives_driver=True, restored=restored_engine(DOCUMENT))
+    log = QueryLog(LocalQueryFolder(Path()), outlives_driver=True, restored=restored_engine(DOCUMENT))
     engine = MicroBatchEngine(parts, function=None, log=log)
     engine.start()
     with pytest.raises(OffsetsOvertaken, match="explained: reading in-0 at 0 of 9") as caught:
@@ -82,7 +83,7 @@ class Rig:
             "coordinator": SimpleNamespace(document=DOCUMENT, job=JOB),
         }  # fmt: skip
         parts: EngineParts[Any] = EngineParts(completed=lambda *_: None, **fakes)
-        log = QueryLog(Path(), outlives_driver=True, restored=restored_engine(DOCUMENT))
+        log = QueryLog(LocalQueryFolder(Path()), outlives_driver=True, restored=restored_engine(DOCUMENT))
         self.engine = MicroBatchEngine(parts, function=None, log=log)
         self.engine.start()
         stream = self.engine._stream

@@ -17,6 +17,7 @@ from sparkapp.model.errors import KafkaSparkJobError, QueryStateMissing, Reparti
 from sparkapp.model.job.spark_settings import PROVIDER, ROCKSDB, SHUFFLE_PARTITIONS
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM, Job
 from sparkapp.spark.engine.micro_batch.repartition import Repartition, repartition, repartition_due
+from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from tests.support.jobs.plain_job import plain_spec
 from tests.support.jobs.rocksdb_snapshot import snapshot
@@ -74,29 +75,31 @@ def test_state_is_divided_where_the_job_asks_for_another_number(
 ) -> None:
     put(tmp_path, 0, *range(before))
     put(tmp_path, 1, *range(before))
-    assert repartition_due(job(partitions, parallelism), document(engine(before)), tmp_path) == expected
+    assert (
+        repartition_due(job(partitions, parallelism), document(engine(before)), LocalQueryFolder(tmp_path)) == expected
+    )
 
 
 def test_a_job_without_state_has_nothing_to_divide(tmp_path: Path) -> None:
-    assert repartition_due(job("5"), document(engine(2), has_state=False), tmp_path) is None
+    assert repartition_due(job("5"), document(engine(2), has_state=False), LocalQueryFolder(tmp_path)) is None
 
 
 def test_the_provider_in_memory_is_refused_and_the_remedy_keeps_the_state(tmp_path: Path) -> None:
     put(tmp_path, 0, 0, 1)
     with pytest.raises(RepartitionRefused, match=r"asks for 5 .* has 2: .* HDFSBackedStateStoreProvider") as caught:
-        repartition_due(job("5"), document(engine(2, HDFS)), tmp_path)
+        repartition_due(job("5"), document(engine(2, HDFS)), LocalQueryFolder(tmp_path))
     assert caught.value.remedy.startswith("remove spec.checkpoint.state.partitions")
-    assert repartition_due(job("2"), document(engine(2, HDFS)), tmp_path) is None
+    assert repartition_due(job("2"), document(engine(2, HDFS)), LocalQueryFolder(tmp_path)) is None
 
 
 @pytest.mark.parametrize("before", [1, 2])
 def test_a_total_keeps_its_partition_and_may_not_stand_next_to_keys(before: int, tmp_path: Path) -> None:
     """Spark would move its row to the partition of an empty key, where the operator does not look for it."""
     put(tmp_path, 0, 0, key=NO_KEY)
-    assert repartition_due(job("5"), document(engine(before)), tmp_path) is None
+    assert repartition_due(job("5"), document(engine(before)), LocalQueryFolder(tmp_path)) is None
     put(tmp_path, 1, *range(before))
     with pytest.raises(RepartitionRefused, match="operator 0 keeps a single row without a key next to operators"):
-        repartition_due(job("5"), document(engine(before)), tmp_path)
+        repartition_due(job("5"), document(engine(before)), LocalQueryFolder(tmp_path))
 
 
 class FakeManager:
@@ -118,7 +121,7 @@ class FakeManager:
 def run(manager: FakeManager) -> EngineState:
     put(manager.folder, 0, 0, 1)
     spark = cast("SparkSession", SimpleNamespace(_streamingCheckpointManager=manager))
-    return repartition(spark, job("5"), document(engine(2)), manager.folder, Repartition(2, 5))
+    return repartition(spark, job("5"), document(engine(2)), LocalQueryFolder(manager.folder), Repartition(2, 5))
 
 
 def test_the_next_checkpoint_has_the_new_number_and_the_same_watermarks(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""An object store for tests, and the classes by which Spark reaches one."""

@@ -1,0 +1,130 @@
+"""The folder of an attempt's query in an object store (ADR 102).
+
+As on a volume, each attempt has a folder of its own, so an attempt that was replaced changes nothing that a document
+names. A store has no links: a start copies the files of the document's version, within the store. An object is whole
+when it is listed, and a list has every object that was written before. So the driver lists the state between a batch
+and its document.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import QueryStateMissing, StateStoreUnusable
+from sparkapp.model.errors.listed import listed
+from sparkapp.model.job.spec import Job
+from sparkapp.spark.state import operator_metadata, query_log, state_store_files
+from sparkapp.spark.state.listed_folder import ListedFolder
+from sparkapp.spark.state.object_store.store import ObjectStore
+
+LOG = logging.getLogger(__name__)
+
+_ATTEMPT = "attempt-"
+_SHOWN = 3
+
+
+@dataclass(slots=True)
+class StoredQueryFolder:
+    """See :class:`sparkapp.spark.state.query_log.QueryFolder`.
+
+    :param whole: a version of state that has been checked; later versions are its changes. 0 for none.
+    """
+
+    store: ObjectStore
+    name: str
+    whole: int = field(default=0)
+
+    @property
+    def uri(self) -> str:
+        return f"{self.store.uri}/{self.name}"
+
+    @property
+    def state(self) -> ListedFolder:
+        """The query state that the store has now.
+
+        :raises StateStoreUnusable: the store did not answer.
+        """
+        return self.store.listed(f"{self.name}/state")
+
+    def rebuild(self, *, job_uid: str, checkpoint_id: int, engine: query_log.EngineState, sources: int) -> None:
+        """:raises StateStoreUnusable: the log is incomplete; the next attempt has a folder of its own."""
+        for log in query_log.LOGS:
+            self.store.remove(f"{self.name}/{log}")
+        files = query_log.log_files(job_uid=job_uid, checkpoint_id=checkpoint_id, engine=engine, sources=sources)
+        for name, text in files.items():
+            self.store.write(f"{self.name}/{name}", text.encode())
+
+    def metadata(self, batch_id: int) -> str:
+        """:raises StateStoreUnusable: the store did not give it."""
+        name = f"{self.name}/offsets/{batch_id}"
+        try:
+            return query_log.metadata_in(self.store.read(name).decode())
+        except FileNotFoundError as error:
+            msg = f"{self.store.uri}/{name} is not there, though Spark has written it"
+            raise StateStoreUnusable(msg) from error
+
+    def settle(self, version: int, partitions: int) -> None:
+        """Lists the state: an upload that failed without a word leaves a gap.
+
+        :raises StateStoreUnusable: there is one, or the store did not answer.
+        """
+        gaps = list(state_store_files.missing(self.state, version, partitions, since=self.whole))
+        if gaps:
+            shown = listed(gaps, _SHOWN, separator="; ")
+            msg = f"version {version} of query state is not whole in {self.uri}/state: {shown}"
+            raise StateStoreUnusable(msg)
+        self.whole = version
+
+
+def prepared(job: Job, store: ObjectStore, document: CheckpointDocument) -> StoredQueryFolder:
+    """The folder of the attempt, with the query state that the document names and no other.
+
+    Called once, behind the claim and before Spark starts the query.
+
+    :raises QueryStateMissing: the version is not there, or not whole.
+    :raises StateStoreUnusable: the store did not answer; the next attempt makes a folder of its own.
+    """
+    engine = query_log.restored_engine(document)
+    version, own = document.checkpoint_id - engine.base, f"{_ATTEMPT}{job.attempt}"
+    source = f"{_ATTEMPT}{engine.attempt}" if version else own
+    if version:
+        _require(store, source, version, engine.state_partitions)
+    if source != own or not version:
+        store.remove(own)
+        if version:
+            _copy(store, source, own, version, engine.state_partitions)
+            _require(store, own, version, engine.state_partitions)
+    for name in store.folders():
+        number = name.removeprefix(_ATTEMPT)
+        if name != number and number.isdigit() and int(number) < job.attempt and name != source:
+            store.remove(name)
+    return StoredQueryFolder(store, own, version)
+
+
+def _copy(store: ObjectStore, source: str, own: str, version: int, partitions: int) -> None:
+    below = f"{source}/state"
+    sizes = store.sizes(below)
+    root = ListedFolder.of(below, sizes, store.read)
+    try:
+        names = state_store_files.needed(root, sizes.keys(), version, partitions)
+        metadata = [name for name in names if operator_metadata.batch_of(Path(name.partition("/")[2])) is not None]
+        store.copy(below, f"{own}/state", [name for name in names if name not in metadata])
+        for name in metadata:
+            operator = f"{store.uri}/{own}/state/{name.partition('/')[0]}"
+            text = operator_metadata.moved(store.read(f"{below}/{name}").decode(), operator)
+            store.write(f"{own}/state/{name}", text.encode())
+    except FileNotFoundError as error:
+        msg = f"version {version} of query state was removed from {store.uri}/{below} while it was copied: {error}"
+        raise QueryStateMissing(msg) from error
+    LOG.info("copied %d of %d objects of version %d of query state", len(names), len(sizes), version)
+
+
+def _require(store: ObjectStore, folder: str, version: int, partitions: int) -> None:
+    gaps = list(state_store_files.missing(store.listed(f"{folder}/state"), version, partitions))
+    if gaps:
+        shown = listed(gaps, _SHOWN, separator="; ")
+        msg = f"version {version} of the checkpoint's query state is not in {store.uri}/{folder}/state: {shown}"
+        raise QueryStateMissing(msg)
