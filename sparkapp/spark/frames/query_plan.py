@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,11 @@ _TIME_MODES = {
 }
 """Operators of Python that may have timers, and the method that says by which time."""
 _PROCESSING_TIME = "ProcessingTime"
+_TRANSPARENT = frozenset(
+    {"Project", "Filter", "CollectMetrics", "EventTimeWatermark", "Aggregate", "Deduplicate", "ArrowEvalPython",
+     "DeduplicateWithinWatermark", "BatchEvalPython"}
+)  # fmt: skip
+"""Nodes whose expressions name all that they use of their child. Attributes of their output are its, or are new."""
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
 
 
@@ -84,6 +90,110 @@ def columns_used(result: DataFrame, spark: SparkSession) -> frozenset[str]:
     except Exception as error:  # Py4J raises many kinds, and all mean that the columns are unknown
         LOG.info("columns in use are unknown, all columns are read: %s", error)
     return ALL_COLUMNS
+
+
+def fields_used(result: DataFrame, spark: SparkSession, column: str) -> frozenset[int] | None:
+    """The fields of a struct of the source that the result depends on, by their places; called before the query starts.
+
+    What a field holds that is not among them has no effect on the result, however Spark plans a batch.
+
+    :param column: of the source.
+    :returns: None where the struct may be used as a whole, and where that is not known.
+    """
+    try:
+        plan = spark._jsparkSession.sessionState().optimizer().execute(result._jdf.queryExecution().analyzed())
+        return _FieldUse(column).of(plan)
+    except Exception as error:  # Py4J raises many kinds, and all mean that the fields are unknown
+        LOG.info("fields in use of %s are unknown, all are read: %s", column, error)
+    return None
+
+
+class _Taken(Enum):
+    """What an expression takes of a struct."""
+
+    WHOLE = auto()
+    FIELD = auto()
+    NULLNESS = auto()
+    ALIAS = auto()
+    """The struct gets another id."""
+
+
+class _Whole(Exception):
+    """A plan uses the struct as a whole, or in a way that is not known."""
+
+
+class _FieldUse:
+    """Follows a struct of the source through an optimised plan, from its leaves up to its root."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._followed: set[int] = set()
+        """Ids of the attributes that hold the struct, or null."""
+        self._fields: set[int] = set()
+
+    def of(self, plan: Any) -> frozenset[int] | None:
+        try:
+            self._visit(plan)
+            if self._followed & set(_named(plan.output())):
+                raise _Whole
+        except _Whole:
+            return None
+        return frozenset(self._fields)
+
+    def _visit(self, node: Any) -> None:
+        name = str(node.getClass().getSimpleName())
+        if name == _STREAM:
+            self._followed |= {number for number, each in _named(node.output()).items() if each == self._column}
+            return
+        children = _sequence(node.children())
+        for child in children:
+            self._visit(child)
+        if not any(self._followed & set(_named(child.output())) for child in children):
+            return
+        if name not in _TRANSPARENT:
+            raise _Whole
+        for expression in _sequence(node.expressions()):
+            kind = _kind(expression)
+            if name == "Project" and kind == "AttributeReference":
+                continue  # it keeps its id
+            if name == "Project" and kind == "Alias":
+                self._take(expression.child(), _Taken.ALIAS, int(expression.exprId().id()))
+            else:
+                self._take(expression, _Taken.WHOLE)
+
+    def _take(self, expression: Any, taken: _Taken, number: int = 0) -> None:
+        """
+        :param taken: what is taken of the expression's value, and ``number``: which field, or the id of the alias.
+        """
+        if _kind(expression) != "AttributeReference":
+            for child, of_child, its_number in _parts(expression, taken, number):
+                self._take(child, of_child, its_number)
+        elif int(expression.exprId().id()) in self._followed:
+            if taken is _Taken.WHOLE:
+                raise _Whole
+            if taken is not _Taken.NULLNESS:
+                (self._followed if taken is _Taken.ALIAS else self._fields).add(number)
+
+
+def _parts(expression: Any, taken: _Taken, number: int) -> Iterator[tuple[Any, _Taken, int]]:
+    """The children of an expression, each with what is taken of it."""
+    kind = _kind(expression)
+    if kind == "GetStructField":
+        yield expression.child(), _Taken.FIELD, int(expression.ordinal())
+    elif kind in ("IsNull", "IsNotNull"):
+        yield expression.child(), _Taken.NULLNESS, 0
+    elif kind in ("CaseWhen", "If"):
+        branches = _sequence(expression.branches()) if kind == "CaseWhen" else []
+        conditions = [each._1() for each in branches] or [expression.predicate()]
+        for child in _sequence(expression.children()):
+            is_condition = any(child.fastEquals(each) for each in conditions)
+            yield (child, _Taken.WHOLE, 0) if is_condition else (child, taken, number)
+    else:
+        yield from ((child, _Taken.WHOLE, 0) for child in _sequence(expression.children()))
+
+
+def _kind(expression: Any) -> str:
+    return str(expression.getClass().getSimpleName())
 
 
 def reads_of_source(result: DataFrame) -> int:

@@ -19,7 +19,8 @@ from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
-from sparkapp.spark.frames.query_plan import columns_used, has_processing_time, reads_of_source
+from sparkapp.spark.frames.formats.json_columns import with_fields
+from sparkapp.spark.frames.query_plan import columns_used, fields_used, has_processing_time, reads_of_source
 from sparkapp.spark.frames.record_policy import attempt_key, without_letters
 from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
@@ -66,7 +67,9 @@ def start_query(
     records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
     failed = failed_records_of(job, publish)
     result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
-    planner.columns = columns_used(result, spark)
+    planner.columns = with_fields(
+        columns_used(result, spark), job.spec, lambda column: fields_used(result, spark, column)
+    )
     planner.has_timers = has_processing_time(result)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))

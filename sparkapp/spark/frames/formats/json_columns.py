@@ -8,6 +8,7 @@ Where many values stay text the readers' work is for nothing. They leave all of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -46,12 +47,20 @@ def source_ddl(spec: JobSpec) -> str:
 class JsonReader:
     """Adds the decoded columns to the batches of one read; made for each range, in an executor's worker.
 
-    :param columns: of the source that the query uses. A side that it does not use is not decoded.
+    :param columns: of the source that the query uses, see :func:`with_fields`. A side that it does not use is not
+        decoded. All fields of the other side are: each could be an error of its record.
     """
 
     def __init__(self, job: Job, columns: frozenset[str]) -> None:
         self._decoders = {side: JsonDecoder(schema, side) for side, schema in decoded_sides(job.spec).items()}
-        self._used = {side for side in self._decoders if json_column(side) in columns}
+        self._used: dict[str, tuple[bool, ...]] = {}
+        """Of each side that is decoded, whether each of its fields is used."""
+        for side, decoder in self._decoders.items():
+            names = [f"{json_column(side)}.{place}" for place in range(len(decoder.type))]
+            if json_column(side) in columns:
+                self._used[side] = (
+                    tuple(name in columns for name in names) if columns & {*names} else (True,) * len(names)
+                )
         self._keeps_text = RAW_KEY in kept_columns(job.spec)
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -64,10 +73,11 @@ class JsonReader:
                 columns[json_column(side)] = pa.nulls(batch.num_rows, decoder.type)
                 continue
             text = columns[side]
-            columns[json_column(side)] = decoded = decoder.decode_plain(text)
+            decoded = decoder.decode_plain(text)
+            columns[json_column(side)] = _of_fields(decoded, self._used[side])
             left = decoded.null_count - text.null_count
             if left > _MANY * batch.num_rows:
-                self._used.discard(side)
+                del self._used[side]
             if not self._keeps_text:
                 columns[side] = (
                     pc.if_else(pc.is_null(decoded), text, pa.scalar(None, text.type))
@@ -75,6 +85,34 @@ class JsonReader:
                     else (pa.nulls(batch.num_rows, text.type))
                 )
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def with_fields(
+    columns: frozenset[str], spec: JobSpec, fields_of: Callable[[str], frozenset[int] | None]
+) -> frozenset[str]:
+    """The columns, and for a side that is decoded the places of the fields that the query uses, behind a point.
+
+    Called when the query is planned.
+
+    :param fields_of: the places of the used fields of a column; None for all.
+    """
+    found = set(columns)
+    for side in decoded_sides(spec):
+        column = json_column(side)
+        used = fields_of(column) if column in columns else None
+        found |= {f"{column}.{place}" for place in used or ()}
+    return frozenset(found)
+
+
+def _of_fields(records: Any, used: tuple[bool, ...]) -> Any:
+    """The structs with null in the fields that are not used: text that nobody reads does not go to the JVM."""
+    if all(used):
+        return records
+    fields = [
+        child if is_used else pa.nulls(len(records), child.type)
+        for child, is_used in zip((records.field(at) for at in range(len(used))), used, strict=True)
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(records.type), mask=records.is_null())
 
 
 def _is_known(schema: str) -> bool:

@@ -13,7 +13,7 @@ from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.frames.formats.json_columns import JsonReader, decoded_sides, json_column, source_ddl
+from sparkapp.spark.frames.formats.json_columns import JsonReader, decoded_sides, json_column, source_ddl, with_fields
 from tests.support.jobs.plain_job import plain_spec
 
 SPEC = plain_spec()
@@ -53,6 +53,21 @@ def test_a_dead_letter_of_the_transform_needs_all_text() -> None:
 
 def test_a_side_that_the_query_does_not_use_is_not_decoded() -> None:
     assert both(JsonReader(job(), ALL_COLUMNS).added(batch(b'{"i":1}'))) == [(b'{"i":1}', None)]
+
+
+def test_fields_that_the_query_does_not_use_are_decoded_and_null() -> None:
+    schema = "i INT, s STRING, o STRUCT<x: INT>"
+    values = [b'{"i":1,"s":"a","o":{"x":2}}', None, b'{"i":"bad"}', b'{"o":{}}', b'{"s":7.5,"i":3}']
+    of_query = with_fields(USED, job(schema).spec, {VALUE: frozenset({0, 2})}.__getitem__)
+    assert of_query == USED | {f"{VALUE}.0", f"{VALUE}.2"}
+    found = both(JsonReader(job(schema), of_query).added(batch(*values)))
+    everything = both(JsonReader(job(schema), USED).added(batch(*values)))
+    assert found == [(text, value and value | {"s": None}) for text, value in everything]
+
+
+def test_a_side_is_used_as_a_whole_where_its_fields_are_not_known() -> None:
+    assert with_fields(USED, job().spec, {VALUE: None}.__getitem__) == USED
+    assert with_fields(ALL_COLUMNS, job().spec, {}.__getitem__) == ALL_COLUMNS
 
 
 def test_a_reader_leaves_a_range_to_spark_where_it_decodes_little_of_it() -> None:
