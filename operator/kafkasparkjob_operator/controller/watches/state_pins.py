@@ -68,17 +68,27 @@ class StatePins:
 
     def put(self, body: Mapping[str, Any], *, deleted: bool = False) -> None:
         """Takes what the watch has brought."""
-        meta, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-        key, job = JobKey(meta["namespace"], meta["name"]), JobKey(meta["namespace"], str(spec["jobRef"]["name"]))
-        checkpoint = status.get("checkpoint") or {}
+        meta = body["metadata"]
+        key = JobKey(meta["namespace"], meta["name"])
         if deleted:
-            self._held.pop(key, None)
-            self._looked.pop(job, None)
-            self._changed.set()
-        elif (
-            status.get("state") == SnapshotState.READY and checkpoint.get("stateFolder") and not spec.get("checkpoint")
-        ):
+            self._forget_look(self._held.pop(key, None), key, body.get("spec"))
+            return
+        spec, status = body["spec"], body.get("status") or {}
+        job, checkpoint = JobKey(key.namespace, str(spec["jobRef"]["name"])), status.get("checkpoint") or {}
+        if status.get("state") == SnapshotState.READY and checkpoint.get("stateFolder") and not spec.get("checkpoint"):
             self._held[key] = _Held(meta["uid"], job, str(status.get("jobUID", "")), int(checkpoint["id"]))
+
+    def _forget_look(self, held: _Held | None, snapshot: JobKey, spec: Mapping[str, Any] | None) -> None:
+        """A list tells a deletion by its lack. The spec that names the job is unknown then."""
+        if spec is not None:
+            jobs = [JobKey(snapshot.namespace, str(spec["jobRef"]["name"]))]
+        elif held is not None:
+            jobs = [held.job]
+        else:
+            jobs = [job for job in self._looked if job.namespace == snapshot.namespace]
+        for job in jobs:
+            self._looked.pop(job, None)
+        self._changed.set()
 
     async def run(self) -> None:
         """Runs until cancelled."""

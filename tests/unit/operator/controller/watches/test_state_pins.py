@@ -145,6 +145,21 @@ async def test_a_deleted_snapshot_releases_the_state(rig: Rig) -> None:
     assert rig.pinned == {}
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_snapshot_that_a_list_lacks_releases_the_state_too(rig: Rig, is_known: bool) -> None:
+    """The watch was interrupted: what it tells of the deletion has no spec."""
+    await rig.round()
+    if not is_known:
+        rig.body["status"]["state"] = "Failed"
+        rig.restart_operator()
+        await rig.settle()
+        await rig.pins.round()
+    body = rig.kubernetes.objects.pop(PLACE)
+    rig.pins.put({"kind": body["kind"], "metadata": body["metadata"]}, deleted=True)
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
 async def test_a_snapshot_that_was_deleted_while_no_operator_ran_releases_it_too(rig: Rig) -> None:
     await rig.round()
     del rig.kubernetes.objects[PLACE]
