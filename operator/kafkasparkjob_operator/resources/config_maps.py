@@ -29,6 +29,8 @@ from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The dumper in C needs a hundredth of the time, and not every build of PyYAML has it."""
 RESOURCE_SPEC_KEY = "resource-spec.json"
 """The resource's spec that the attempt was started with, for the comparison with a later spec."""
 REMOVES_STATE_KEY = "removesState"
@@ -137,7 +139,7 @@ def attempt_config_map(
     recorded = {
         "generation": generation,
         "spec": resource_spec,
-        REFERENCES_KEY: attempt_references(job, mounted, attempt=attempt).record(),
+        REFERENCES_KEY: _references_of(template, desired).record(),
         **({SETTLES_KEY: True} if settles else {}),
         **({REMOVES_STATE_KEY: True} if removes_state else {}),
         **({STATELESS_KEY: stateless} if stateless else {}),
@@ -155,7 +157,7 @@ def attempt_config_map(
         "data": {
             names.JOB_KEY: encode_job(resolved),
             names.SPARK_CONF_KEY: json.dumps(spark_conf(job, desired, attempt=attempt), indent=1, sort_keys=True),
-            names.EXECUTOR_POD_TEMPLATE_KEY: yaml.safe_dump(template, sort_keys=False),
+            names.EXECUTOR_POD_TEMPLATE_KEY: yaml.dump(template, Dumper=_DUMPER, sort_keys=False),
             RESOURCE_SPEC_KEY: json.dumps(recorded, separators=(",", ":"), sort_keys=True),
             **({} if modules is None else {names.MODULES_KEY: modules.files}),
         },
@@ -167,6 +169,9 @@ def attempt_references(job: JobIdentity, desired: DesiredJob, *, attempt: int) -
 
     :param desired: with the copy of the modules that they mount.
     """
-    template = executor_pod_template(job, desired, attempt=attempt)
+    return _references_of(executor_pod_template(job, desired, attempt=attempt), desired)
+
+
+def _references_of(template: Mapping[str, Any], desired: DesiredJob) -> References:
     workload = desired.workload
     return references_of(template, image=workload.image, pull_secrets=workload.image_pull_secrets)
