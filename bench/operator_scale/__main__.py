@@ -26,6 +26,7 @@ GOALS = {
     "resource to driver pod, all at once": "",
     "resource to driver pod, next to the fleet": "p99 ≤ 10 s",
     "CPU of a start": "",
+    "CPU of a start, API server and etcd": "",
     "requests of a start": "",
     "report to status": "p99 < 2 s",
     "CPU of a report with a status": "",

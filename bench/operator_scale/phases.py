@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.operator_scale.seen import FirstSeen
+from bench.operator_scale.seen import FirstSeen, server_seconds
 from sparkapp.model import names
 from tests.support.kubernetes.api_client import JOBS, ApiClient, await_that
 from tests.support.kubernetes.api_server_job import LiveJob
@@ -20,6 +20,11 @@ CLIENTS = 4
 FEW = 60
 """Jobs that are created next to the fleet, one after another."""
 FEW_A_SECOND = 5.0
+UNTIL_SETTLED = 90.0
+"""Seconds after which time alone changes no job: none has executors, and none completes another checkpoint."""
+HEARTBEATS = 3
+BEATING = 1000
+"""Jobs whose drivers send heartbeats, so that each sends one in less than 30 s at the usual pace."""
 OBJECTS = (
     "api/v1/namespaces/bench/pods", "api/v1/namespaces/bench/configmaps",
     "apis/rbac.authorization.k8s.io/v1/namespaces/bench/roles",
@@ -56,14 +61,16 @@ class Fleet:
     def start(self) -> list[LiveJob]:
         """All jobs are created at once, as fast as the API server takes them; then a few, next to the others."""
         jobs = [LiveJob(self.api, NAMESPACE, f"job-{number}") for number in range(self._count)]
-        cpu, requests, began = self._cpu(), self._requests(), time.monotonic()
+        cpu, requests, server, began = self._cpu(), self._requests(), server_seconds(), time.monotonic()
         asked = self._each(jobs, lambda job: job.create())
         await_that("every driver is there", lambda: len(self._pods.at) >= self._count, seconds=1800, pause=0.2)
         took = max(self._pods.at.values()) - began
         self._note("started a minute", f"{self._count / took * 60:.0f}")
         self._note("resource to driver pod, all at once", _spread(asked, self._pods.at))
         self._note("CPU of a start", f"{(self._cpu() - cpu) / self._count * 1000:.0f} ms")
+        self._note("CPU of a start, API server and etcd", f"{(server_seconds() - server) / self._count * 1000:.0f} ms")
         self._note("requests of a start", f"{(self._requests() - requests) / self._count:.1f}")
+        self._rest()
         few = [LiveJob(self.api, NAMESPACE, f"few-{number}") for number in range(FEW)]
         asked = self._each(few, lambda job: job.create(), pace=FEW_A_SECOND)
         await_that("the few drivers are there", lambda: asked.keys() <= self._pods.at.keys(), seconds=600, pause=0.2)
@@ -80,11 +87,18 @@ class Fleet:
         await_that("each report is in its status", lambda: len(self._reported.at) >= len(jobs), seconds=1800, pause=0.2)
         self._note("report to status", _spread(asked, self._reported.at))
         self._note("CPU of a report with a status", f"{(self._cpu() - cpu) / len(jobs) * 1000:.1f} ms")
+        time.sleep(UNTIL_SETTLED)
+        self._rest()
+        beating = jobs[:BEATING]
+        self._beat(beating, "2026-11-21T12:00:10Z")  # after such a silence it is planned
         self._rest()
         cpu = self._cpu()
-        self._each(jobs, lambda job: job.report(1, checkpoint_id=1, updated_at="2026-11-21T12:00:10Z"), pace=self._pace)
-        self._rest()
-        self._note("CPU of a heartbeat", f"{(self._cpu() - cpu) / len(jobs) * 1000:.1f} ms")
+        for beat in range(HEARTBEATS):
+            self._beat(beating, f"2026-11-21T12:00:2{beat}Z")
+        self._note("CPU of a heartbeat", f"{(self._cpu() - cpu) / len(beating) / HEARTBEATS * 1000:.2f} ms")
+
+    def _beat(self, jobs: Sequence[LiveJob], updated_at: str) -> None:
+        self._each(jobs, lambda job: job.report(1, checkpoint_id=1, updated_at=updated_at), pace=self._pace)
 
     def do_nothing(self) -> None:
         """No job changes for two sweeps: the first looks at every job, for which no list was before its last look."""
