@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kubernetes
 import pytest
 
 from kafkasparkjob_operator.controller.watches.versions import KINDS
@@ -176,10 +177,12 @@ async def test_the_definition_is_seen_where_it_is(
     assert not await cluster.serves_jobs()
 
 
-async def test_a_server_that_does_not_answer_is_given_up_soon(cluster: KubeCluster, requests: Requests) -> None:
-    cluster._configuration.host = "https://127.0.0.1:9"
+async def test_a_server_that_does_not_answer_is_given_up_soon(requests: Requests) -> None:
+    nobody = kubernetes.client.Configuration(host="https://127.0.0.1:9")
+    cluster = KubeCluster(nobody, connections=1, observe=requests.observe)
     began = time.monotonic()
     with pytest.raises(ClusterError, match="no answer"):
         await cluster.get("ConfigMap", "default", "x")
     assert time.monotonic() - began < 60
     assert requests == [("GET", 0)]
+    cluster.close()

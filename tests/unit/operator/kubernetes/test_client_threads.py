@@ -27,13 +27,10 @@ class SlowServer:
         self.sent: list[str] = []
         self.answers = threading.Event()
 
-    def request(self, method: str, url: str, **_: Any) -> Any:
+    def urlopen(self, method: str, url: str, **_: Any) -> Any:
         self.sent.append(f"{method} {url.rsplit('/', maxsplit=1)[-1]}")
         self.answers.wait(PATIENCE)
         return SimpleNamespace(status=200, data=b'{"metadata": {"namespace": "team", "name": "x"}}')
-
-    def clear(self) -> None:
-        """As a pool is closed."""
 
 
 @pytest.fixture
@@ -47,8 +44,8 @@ async def test_a_write_that_has_waited_for_its_thread_asks_again_whether_it_may(
     leading = True
     observed: list[tuple[str, int]] = []
     cluster = KubeCluster(
-        kubernetes.client.Configuration(), connections=1, observe=lambda *each: observed.append(each),
-        may_act=lambda: leading,
+        kubernetes.client.Configuration(host="https://10.96.0.1"), connections=1,
+        observe=lambda *each: observed.append(each), may_act=lambda: leading,
     )  # fmt: skip
     cluster._pool = server
     first = asyncio.ensure_future(cluster.create(POD))
@@ -68,7 +65,9 @@ async def test_a_write_that_has_waited_for_its_thread_asks_again_whether_it_may(
 
 
 async def test_the_lease_does_not_wait_behind_the_jobs(server: SlowServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "load_configuration", lambda **_: kubernetes.client.Configuration())
+    monkeypatch.setattr(
+        runtime, "load_configuration", lambda **_: kubernetes.client.Configuration(host="https://10.96.0.1")
+    )
     operator = runtime._Operator(Settings(connections=2))
     quick = SlowServer()
     quick.answers.set()

@@ -24,12 +24,9 @@ FOREIGN = [
 class Sent(list[str]):
     """In a connection pool's place: nothing should come here."""
 
-    def request(self, method: str, url: str, **_: Any) -> Any:
+    def urlopen(self, method: str, url: str, **_: Any) -> Any:
         self.append(f"{method} {url}")
         raise OSError("sent")
-
-    def clear(self) -> None:
-        """As a pool is closed."""
 
 
 @pytest.fixture
@@ -39,7 +36,11 @@ def sent() -> Sent:
 
 @pytest.fixture
 def cluster(sent: Sent) -> Iterator[KubeCluster]:
-    made = KubeCluster(kubernetes.client.Configuration(), connections=1, observe=lambda *_: sent.append("observed"))
+    made = KubeCluster(
+        kubernetes.client.Configuration(host="https://10.96.0.1"),
+        connections=1,
+        observe=lambda *_: sent.append("observed"),
+    )
     made._pool = sent
     yield made
     made.close()
