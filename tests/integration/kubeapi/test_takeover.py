@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,57 @@ def test_restarting_the_operator_touches_nothing(job: LiveJob, start_operator: S
 def versions(job: LiveJob) -> list[tuple[str, str, str]]:
     meta = [body["metadata"] for body in (job.body, *job.pods)]
     return [(each["name"], each["uid"], each["resourceVersion"]) for each in meta]
+
+
+READS = frozenset({"get", "list", "watch"})
+
+
+def writes(kubeconfig: Path, place: Place) -> list[str]:
+    """Verb and name of each object that the namespace's operators wrote, by the API server's audit log."""
+    found = []
+    for line in (kubeconfig.parent / "audit.log").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        what = event.get("objectRef", {})
+        mine = event["user"]["username"] == f"system:serviceaccount:{place.namespace}:operator"
+        if mine and event["verb"] not in READS and what.get("resource") != "leases":
+            found.append(f"{event['verb']} {what.get('resource')} {what.get('name')}")
+    return found
+
+
+def test_an_adoption_writes_nothing(api: ApiClient, place: Place, kubeconfig: Path, start_operator: Start) -> None:
+    """Jobs that run, that start and that rest."""
+    first = start_operator()
+    jobs = {state: LiveJob(api, place.namespace, state.lower()) for state in ("Running", "Starting", "Suspended")}
+    for state, each in jobs.items():
+        each.create(suspend=state == "Suspended")
+    runs = jobs["Running"]
+    runs.run(1)
+    for number in (1, 2):
+        runs.add_executor(1, number, running=True)
+    jobs["Starting"].await_driver(1)
+    with runs.beating(1, checkpoint_id=10, engine="MicroBatch", engine_message="set by spec.engine"):
+        await_that("the executors are seen", lambda: runs.status["executors"]["running"] == 2)
+        for state, each in jobs.items():
+            each.await_state(state)
+        known: list[str] = []
+
+        def rests() -> bool:
+            before, known[:] = [*known], writes(kubeconfig, place)
+            return known == before
+
+        await_that("nothing is left to write", rests, pause=3)
+        first.kill()
+        second = start_operator()
+        second.await_leading()
+        await_that("it has looked at each job", lambda: reconciled(second) >= len(jobs))
+        await_that("nothing is left to do", lambda: "queue_depth 0.0" in second.read("/metrics"), pause=1)
+    assert writes(kubeconfig, place) == known
+
+
+def reconciled(operator: OperatorProcess) -> float:
+    """Looks of the operator that have ended well."""
+    lines = operator.read("/metrics").splitlines()
+    return sum(float(each.rpartition(" ")[2]) for each in lines if 'duration_seconds_count{result="ok"}' in each)
 
 
 def test_the_standby_takes_over_from_a_dead_leader_without_touching_a_pod(job: LiveJob, start_operator: Start) -> None:
