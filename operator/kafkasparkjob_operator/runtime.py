@@ -17,14 +17,8 @@ from kafkasparkjob_operator.controller.metrics import OperatorMetrics
 from kafkasparkjob_operator.controller.reconcile import Reconciler
 from kafkasparkjob_operator.controller.sweep import Sweep
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
-from kafkasparkjob_operator.controller.watches.handlers import (
-    register_access,
-    register_jobs,
-    register_pods,
-    register_reports,
-    register_snapshots,
-)
-from kafkasparkjob_operator.controller.watches.kopf_settings import WATCHED, watch_settings
+from kafkasparkjob_operator.controller.watches.handlers import Handlers, snapshot_handler
+from kafkasparkjob_operator.controller.watches.kopf_settings import OF_JOBS, OF_SNAPSHOTS, watch_settings, watches_of
 from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoundary
 from kafkasparkjob_operator.controller.watches.namespaces import SelectedNamespaces
 from kafkasparkjob_operator.controller.watches.retention import Retention
@@ -58,7 +52,9 @@ class _Operator:
         jobs = read_job_settings(settings)
         self.cache = Cache(prefixes=settings.transactional_id_prefixes, settings=jobs)
         self.queue = WorkQueue(share=_share(settings))
-        self.boundary = WatchBoundary(WATCHED, settings.watch_namespaces, self._watch_refused)
+        self.boundary = WatchBoundary(
+            tuple(plural for _, _, plural in OF_JOBS), settings.watch_namespaces, self._watch_refused
+        )
         self.metrics = OperatorMetrics(self.cache, exports_jobs=lambda: self.leadership.leading)
         self.cluster = KubeCluster(
             load_configuration(connections=settings.connections),
@@ -151,22 +147,20 @@ class _Operator:
         """Runs kopf's lists and watches; returns on a signal or when ``stop`` is set."""
         if not await await_definition(self.cluster.serves_jobs, stop):
             return
-        registry = kopf.OperatorRegistry()
-        kopf.on.login(registry=registry)(kopf.login_via_client)
-        for register in (register_jobs, register_pods, register_reports, register_access):
-            register(registry, self.cache, self.queue, self.namespaces.includes)
+        handlers, kinds = Handlers(self.cache, self.queue, self.namespaces.includes).by_plural, OF_JOBS
         if await self.cluster.serves_snapshots():
-            register_snapshots(
-                registry, self.cache, self.queue, snapshots=self.snapshots, retention=self.retention, pins=self.pins
+            kinds = (*kinds, OF_SNAPSHOTS)
+            handlers[names.SNAPSHOT_PLURAL] = snapshot_handler(
+                self.cache, self.queue, snapshots=self.snapshots, retention=self.retention, pins=self.pins
             )
         else:
             LOG.warning(
                 "the API server does not serve %s, so nobody makes snapshots; install the definition and restart the"
                 " operator: kubectl apply -f crds/%s.yaml", names.SNAPSHOT_PLURAL, names.SNAPSHOT_PLURAL,
             )  # fmt: skip
-        async with self.boundary.around_kopf():
+        async with self.boundary.around_kopf(handlers):
             await kopf.operator(
-                registry=registry,
+                registry=watches_of(kinds),
                 settings=watch_settings(),
                 standalone=True,
                 clusterwide=not self.settings.watch_namespaces,

@@ -357,8 +357,8 @@ def encode_termination(termination: Termination) -> str:
 
 def decode_report(text: str, *, job_uid: str) -> Report | None:
     """The report, or None where there is none of this job that can be read."""
-    body = _object(text, MAX_REPORT_BYTES)
-    if body is None or body.get("job_uid") != job_uid:
+    body = report_fields(text, job_uid=job_uid)
+    if body is None:
         return None
     # Drivers of previous releases do not say it. Their totals are 0 until they run.
     body.setdefault("totals_known", body.get("state") == DriverState.RUNNING)
@@ -367,6 +367,15 @@ def decode_report(text: str, *, job_uid: str) -> Report | None:
     except (TypeError, ValueError):
         return None
     return report if body.get("lag_known") is not False else replace(report, lag_records=None)
+
+
+def report_fields(text: str, *, job_uid: str) -> dict[str, Any] | None:
+    """The fields of a report of this job, as they are written; None where there is none. No value is checked.
+
+    Called by the operator for each heartbeat, to compare it with the report before it.
+    """
+    body = _object(text, MAX_REPORT_BYTES)
+    return None if body is None or body.get("job_uid") != job_uid else body
 
 
 def decode_termination(text: str) -> Termination | None:

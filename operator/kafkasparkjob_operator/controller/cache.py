@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
-from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, need_of
+from kafkasparkjob_operator.decisions.checks.heartbeat import STALE_SECONDS
+from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, claims, need_of
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, JobIdentity, JobKey
-from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, marks_of
+from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, is_heartbeat, marks_of
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
     Observation,
@@ -80,7 +81,7 @@ class Cache:
         self._ended: dict[JobKey, dict[str, PodView]] = {}
         self._attempts: dict[JobKey, Mapping[int, str]] = {}
         self._changes: dict[JobKey, int] = {}
-        self._needs = PrefixNeeds(prefixes)
+        self._needs = PrefixNeeds(prefixes, claims=self._claims_names)
         self._access: set[JobKey] = set()
         self._standby_refused: dict[JobKey, tuple[str, int, float]] = {}
         self._snapshots: dict[JobKey, dict[str, SnapshotView]] = {}
@@ -166,6 +167,10 @@ class Cache:
         else:
             self._modules.pop(key, None)
 
+    def _claims_names(self, key: JobKey) -> bool:
+        found = self._jobs.get(key)
+        return found is not None and claims(json.loads(found[1]), self._settings)
+
     def prefix_refusal(self, key: JobKey) -> PrefixRefusal | None:
         """Why the job may not have its transactional id prefix; None where it may."""
         return self._needs.refusal(key)
@@ -193,7 +198,10 @@ class Cache:
         """Resource version of the cached job; empty where it is unknown."""
         return self._jobs.get(key, ("", b""))[0]
 
-    def put_pod(self, key: JobKey, pod: PodView) -> None:
+    def put_pod(self, key: JobKey, pod: PodView) -> bool:
+        """Stores a pod that the watch has brought; False where the cache has it as it is."""
+        if self._pods.get(key, {}).get(pod.uid) == pod:
+            return False
         self._count_change(key)
         self._pods.setdefault(key, {})[pod.uid] = pod
         if pod.finished and pod.role == names.ROLE_DRIVER and not pod.awaits_activation:
@@ -201,6 +209,7 @@ class Cache:
             ended[pod.uid] = pod
             if len(ended) > ENDED_KEPT:
                 del ended[next(iter(ended))]
+        return True
 
     def ended_driver(self, key: JobKey, uid: str) -> PodView | None:
         """The finished driver with that UID and its termination message, although its pod may be gone."""
@@ -244,14 +253,24 @@ class Cache:
         """The snapshots that the operator has made of jobs of that name."""
         return tuple(self._snapshots.get(key, {}).values())
 
-    def put_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
-        self._count_change(key)
-        self._keep_report(key, body)
+    def put_report(self, key: JobKey, body: Mapping[str, Any]) -> bool:
+        """Stores a report that the watch has brought.
 
-    def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> None:
-        """Stores the report in limited size: a ConfigMap may have 1 MiB, and a tenant many of them."""
+        :returns: False for a heartbeat: no plan would differ. A value whose age may have had a verdict is news.
+        """
+        before = self._reports.get(key)
+        self._count_change(key)
+        age = self._keep_report(key, body)
+        _, job = self._jobs.get(key, ("", b""))
+        return age >= STALE_SECONDS or not is_heartbeat(before, self._reports[key], needs_load=b'"autoscaler"' in job)
+
+    def _keep_report(self, key: JobKey, body: Mapping[str, Any]) -> float:
+        """Stores the report in limited size: a ConfigMap may have 1 MiB, and a tenant many of them.
+
+        :returns: the longest age of a value that has changed.
+        """
         kept = self._reports[key] = report_body(body)
-        self._observed.setdefault(key, ObservedReport(self._clock)).see(marks_of(kept))
+        return self._observed.setdefault(key, ObservedReport(self._clock)).see(marks_of(kept))
 
     def ages(self, key: JobKey, found: Mapping[str, Any] | None = None) -> Ages:
         """Seconds since the report and its values were seen to change; 0 where none is known.

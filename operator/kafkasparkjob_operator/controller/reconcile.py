@@ -189,8 +189,15 @@ class Reconciler:
                 await self._runner.delete_record(action, observation.job.identity)
             elif isinstance(action, DeleteResource):
                 await self._hold.expire(observation.job)
-        if the_plan.look_again_after is not None:
-            self._queue.add_after(key, the_plan.look_again_after + 0.05)
+        self._await_time(key, the_plan)
+
+    def _await_time(self, key: JobKey, the_plan: Plan) -> None:
+        """Queues the job for when time alone may change the plan."""
+        for seconds in (the_plan.look_again_after, the_plan.silence.change_after):
+            if seconds is not None:
+                self._queue.add_after(key, seconds + 0.05)
+        limit = the_plan.silence.silent_at
+        self._queue.add_when(key, None if limit is None else lambda: limit + 0.05 - self._cache.ages(key).report)
 
     async def _decide(self, key: JobKey) -> tuple[Observation | None, Plan]:
         """Plans, and once more with the quotas of the namespace where the plan asks for them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable
 
 from kafkasparkjob_operator.identity import JobKey
 
@@ -33,6 +34,7 @@ class WorkQueue:
         self._taken: dict[JobKey, float] = {}
         self._workers: Counter[str] = Counter()
         self._timers: dict[JobKey, asyncio.TimerHandle] = {}
+        self._puts_off: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
 
     def __len__(self) -> int:
@@ -59,6 +61,27 @@ class WorkQueue:
                 return
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._fire, key)
+
+    def add_when(self, key: JobKey, left: Callable[[], float] | None) -> None:
+        """Queues the job when a time is over that events put off; in place of such a time of an earlier call.
+
+        A driver's report puts its silence off. So a report costs neither a timer nor a reconcile.
+
+        :param left: the seconds that are left, asked again when they have passed; None for never.
+        """
+        timer = self._puts_off.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        if left is not None:
+            self._await(key, left)
+
+    def _await(self, key: JobKey, left: Callable[[], float]) -> None:
+        seconds = left()
+        if seconds > 0:
+            self._puts_off[key] = asyncio.get_running_loop().call_later(seconds, self._await, key, left)
+        else:
+            self._puts_off.pop(key, None)
+            self.add(key)
 
     def add_paced(self, key: JobKey, seconds: float) -> None:
         """Queues the job, at least this time after a worker last took it; for events that may come in floods."""
@@ -165,9 +188,10 @@ class WorkQueue:
         """The job is gone."""
         self._failures.pop(key, None)
         self._taken.pop(key, None)
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        for timers in (self._timers, self._puts_off):
+            timer = timers.pop(key, None)
+            if timer is not None:
+                timer.cancel()
 
     def longest_active_seconds(self) -> float:
         """Seconds that the slowest worker has spent on its job; for the liveness probe."""

@@ -9,6 +9,7 @@ from typing import Any
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.status.events import JobEvent
+from kafkasparkjob_operator.status.reasons import StopReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotTrigger
 from kafkasparkjob_operator.workload import DesiredJob
 
@@ -181,11 +182,30 @@ Action = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """The verdict about the heartbeat of a driver.
+
+    :param stale: the report says nothing about the present.
+    :param lost: the attempt has to end.
+    :param change_after: seconds after which time alone changes the verdict; None where it does not.
+    :param silent_at: age of the report at which the verdict changes, where each report puts that off; else None.
+    :param reason: of the status.
+    """
+
+    stale: bool = False
+    lost: bool = False
+    change_after: float | None = None
+    silent_at: float | None = None
+    reason: StopReason = StopReason.HEARTBEAT_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The result of a look at a job.
 
     :param status: the whole status; equal to the resource's where nothing is to be written.
     :param look_again_after: seconds after which time alone may change the plan.
+    :param silence: when the silence of the driver may change the plan.
     :param restarts: the job restarts, and counts among the jobs that do.
     :param awaits_restart: too many others do (:class:`~..observation.restarting.RestartingJobs`).
     :param asks_room: the autoscaler wants to grow: read the quotas of the namespace, and plan again.
@@ -196,6 +216,7 @@ class Plan:
     status: Mapping[str, Any] | None = None
     events: tuple[JobEvent, ...] = ()
     look_again_after: float | None = None
+    silence: Silence = field(default_factory=Silence)
     restarts: bool = False
     awaits_restart: bool = False
     asks_room: bool = False

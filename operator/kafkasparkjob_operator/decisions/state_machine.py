@@ -17,12 +17,12 @@ from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.decisions import running
 from kafkasparkjob_operator.decisions.attempts import current_attempt, own_drivers, record_of, settings_of
+from kafkasparkjob_operator.decisions.checks import heartbeat
 from kafkasparkjob_operator.decisions.checks.belonging import report_foreign, with_own_pods
 from kafkasparkjob_operator.decisions.checks.code import changed_code, missing_code, note_code
 from kafkasparkjob_operator.decisions.checks.health import judge_health, judge_transactions
-from kafkasparkjob_operator.decisions.checks.heartbeat import GRACE_SECONDS, is_superseded, judge_silence, silence_of
 from kafkasparkjob_operator.decisions.checks.idle_subtasks import tell_idle_subtasks
-from kafkasparkjob_operator.decisions.checks.in_place import rescale_in_place, show_rescaling
+from kafkasparkjob_operator.decisions.checks.in_place import InPlace, rescale_in_place, show_rescaling
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
@@ -34,7 +34,7 @@ from kafkasparkjob_operator.decisions.lifecycle.holding import hold_change
 from kafkasparkjob_operator.decisions.lifecycle.pause import end_pause, runs, show_paused
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep_snapshots, snapshot_first
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
-from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, deletions
+from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, Silence, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, show_pods_going
 from kafkasparkjob_operator.decisions.revisions import upgrade
 from kafkasparkjob_operator.decisions.revisions.refusal import (
@@ -55,7 +55,7 @@ from kafkasparkjob_operator.decisions.standby import (
     standby_pods,
     take_over,
 )
-from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, decide_start
+from kafkasparkjob_operator.decisions.starting import AWAIT_RESTART_SECONDS, Decision, decide_start
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
@@ -86,8 +86,7 @@ def plan(
     if observation.job.deleting:
         return plan_deletion(observation, now, limit=deletion_seconds, settings=settings)
     try:
-        planner = _Planner(observation, now, deletion_seconds, settings)
-        return planner.paused() if observation.job.paused else planner.plan()
+        return _Planner(observation, now, deletion_seconds, settings).result()
     except _LookFirst:
         return NEEDS_LIVE
 
@@ -112,6 +111,7 @@ class _Planner:
         self.driver = next((pod for pod in own_drivers(observation) if pod.attempt == self.attempt), None)
         self.actions: list[Action] = []
         self.look_again_after: float | None = None
+        self.silence = Silence()
         self.rescaling = 0
         self.preparing = self.restarts = self.awaits_restart = self.asks_room = False
         self.step = Step()
@@ -121,7 +121,7 @@ class _Planner:
         self.standbys = standby_pods(observation, self.desired)
         self.others = [pod for pod in observation.pods if pod is not self.driver and pod not in self.standbys.pods]
 
-    def paused(self) -> Plan:
+    def _pause(self) -> None:
         """Shows what is there. Nothing is started, stopped or changed, and nothing is noted as done."""
         report = self.observation.report
         if report is not None and report.attempt != self.attempt:
@@ -133,11 +133,9 @@ class _Planner:
         executors = [pod for pod in self.others if pod.attempt == self.attempt]
         self._judge(None if driver is None else report)
         show_paused(self.draft, self.job, driver, executors, report)
-        silent = None if driver is None else silence_of(self.observation, driver, report).change_after
-        self._look_again(silent)
-        return Plan(status=self.draft.finish(), events=tuple(self.draft.events), look_again_after=self.look_again_after)
+        self.silence = heartbeat.silence_of(self.observation, driver, report) if driver else Silence()
 
-    def plan(self) -> Plan:
+    def _plan(self) -> None:
         end_pause(self.draft)
         stay_at_rest(self.draft, self.job)
         forget_refusal(self.draft, self.observation, self.desired)
@@ -158,10 +156,13 @@ class _Planner:
         self._delete(report_foreign(self.draft, self.observation))
         self._take(keep_snapshots(self.draft, self.observation, self.desired))
         self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
+
+    def result(self) -> Plan:
+        (self._pause if self.job.paused else self._plan)()
         return Plan(
             actions=tuple(self.actions), status=self.draft.finish(), events=tuple(self.draft.events),
-            look_again_after=self.look_again_after, restarts=self.restarts, awaits_restart=self.awaits_restart,
-            asks_room=self.asks_room,
+            look_again_after=self.look_again_after, silence=self.silence, restarts=self.restarts,
+            awaits_restart=self.awaits_restart, asks_room=self.asks_room,
         )  # fmt: skip
 
     def _refuse(self, cause: Cause) -> None:
@@ -180,7 +181,7 @@ class _Planner:
         counted = count_executors(self.draft, executors, started=driver.started)
         self.actions.extend(counted.numbered)
         if self._stops(driver, report):
-            self._judge(None if silence_of(self.observation, driver, report).stale else report)
+            self._judge(None if heartbeat.silence_of(self.observation, driver, report).stale else report)
             return
         if self._silent(driver, report):
             return
@@ -212,10 +213,11 @@ class _Planner:
 
     def _silent(self, driver: PodView, report: Report | None) -> bool:
         """True for a driver that no longer reports: its last report says nothing about the present."""
-        found = judge_silence(self.draft, self.observation, driver, report, standby=self._standby(), look=self._live)
-        self._look_again(found.change_after)
+        self.silence = found = heartbeat.judge_silence(
+            self.draft, self.observation, driver, report, standby=self._standby(), look=self._live
+        )
         if found.lost:
-            self.actions.extend(deletions([driver], grace_seconds=GRACE_SECONDS))
+            self.actions.extend(deletions([driver], grace_seconds=heartbeat.GRACE_SECONDS))
         if found.stale:
             judge_transactions(self.draft, None, self.desired, self.job.identity.key, self.observation.ages)
         return found.stale
@@ -251,14 +253,13 @@ class _Planner:
             self.draft, self.observation, self._live(), driver, report, desired=desired, settings=self.settings
         )
         if in_place is not None:
-            self.actions.extend(in_place.actions)
+            self._take(in_place)
             self.rescaling = in_place.rescaling
             if in_place.refusal is not None and not back:
                 self._refuse(in_place.refusal)
-            self._look_again(in_place.look_again_after)
             return False
         waits = not back and self._prepares(desired, driver, report)
-        if waits or silence_of(self.observation, driver, report, standby=self._standby()).lost:
+        if waits or heartbeat.silence_of(self.observation, driver, report, standby=self._standby()).lost:
             return False
         before, after = self.draft.parallelism, desired.spec.parallelism
         if before and before != after:
@@ -310,7 +311,7 @@ class _Planner:
         self.preparing = step.preparing and not is_refused(self.draft)
         return self.preparing or is_refused(self.draft)
 
-    def _take(self, step: Step | Expiry | Snapshots | Scaling) -> None:
+    def _take(self, step: Step | Expiry | Snapshots | Scaling | Decision | InPlace) -> None:
         self.asks_room = self.asks_room or (isinstance(step, Scaling) and step.asks_room)
         self.actions.extend(step.actions)
         self._look_again(step.look_again_after)
@@ -333,7 +334,7 @@ class _Planner:
             return
         standby = self._standby()
         if driver is not None and not driver.finished:
-            if not is_superseded(self.draft, standby, self.desired):
+            if not heartbeat.is_superseded(self.draft, standby, self.desired):
                 self._wait_for_drain(driver)
                 return
             self._delete(pod for pod in self.others if pod.attempt == self.attempt)
@@ -368,8 +369,7 @@ class _Planner:
             self._wait_for_pods([driver])
             return
         self.restarts, self.awaits_restart = decision.restarts, decision.awaits_restart
-        self.actions.extend(decision.actions)
-        self._look_again(decision.look_again_after)
+        self._take(decision)
         self._take(expiry(self.draft, self.desired))
 
     def _standby(self) -> PodView | None:

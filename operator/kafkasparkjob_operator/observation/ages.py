@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from kafkasparkjob_operator.identity import owner_uid
 from sparkapp.model import names
-from sparkapp.model.report import decode_report
+from sparkapp.model.report import report_fields
+
+_OF_EACH_REPORT = frozenset({"updated_at", "steps"})
+"""Fields that differ in a report of a job that does nothing. Progress has an age, and no other meaning."""
 
 
 class Marks(NamedTuple):
@@ -39,6 +42,7 @@ class Ages:
 
 UNKNOWN = Ages()
 """No report was seen."""
+_PROGRESS = ("attempt", "state", "checkpoint_id", "checkpoint_time", "steps")
 
 
 def marks_of(body: Mapping[str, Any] | None) -> Marks:
@@ -46,18 +50,33 @@ def marks_of(body: Mapping[str, Any] | None) -> Marks:
     if body is None:
         return Marks()
     text = body["data"][names.REPORT_KEY]
-    found = decode_report(text, job_uid=owner_uid(body))
+    found = report_fields(text, job_uid=owner_uid(body))
     if found is None:
         return Marks(report=text)
-    progress = (
-        found.attempt,
-        found.state,
-        found.checkpoint_id,
-        found.checkpoint_time,
-        found.lag_records == 0,
-        found.steps,
-    )
-    return Marks(report=text, progress=progress, transaction=found.oldest_transaction_time)
+    idle = found.get("lag_records") == 0 and found.get("lag_known") is not False
+    progress = [found.get(name) for name in _PROGRESS]
+    return Marks(report=text, progress=[*progress, idle], transaction=found.get("oldest_transaction_time"))
+
+
+def is_heartbeat(before: Mapping[str, Any] | None, after: Mapping[str, Any], *, needs_load: bool) -> bool:
+    """Whether a report tells nothing but that its driver runs.
+
+    :param before: the report's ConfigMap as :func:`~.observation.report_body` has reduced it, and so is ``after``. None
+        for none. The operator makes the ConfigMap without a report.
+    :param needs_load: the job has an autoscaler. Other jobs need no load, which differs in each report.
+    """
+    if before is None:
+        return not any(after["data"].values())
+    if before["metadata"] != after["metadata"]:
+        return False
+    if before["data"] == after["data"]:
+        return True
+    uid = owner_uid(after)
+    old, new = (report_fields(body["data"][names.REPORT_KEY], job_uid=uid) for body in (before, after))
+    if old is None or new is None or before["data"][names.PREPARED_KEY] != after["data"][names.PREPARED_KEY]:
+        return False
+    ignored = _OF_EACH_REPORT if needs_load else _OF_EACH_REPORT | {"load"}
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)} <= ignored
 
 
 class ObservedReport:
@@ -71,14 +90,20 @@ class ObservedReport:
         self._marks: Marks | None = None
         self._changed = [0.0, 0.0, 0.0]
 
-    def see(self, marks: Marks) -> None:
-        """Called for each report that a watch or a live look brings."""
+    def see(self, marks: Marks) -> float:
+        """Called for each report that a watch or a live look brings.
+
+        :returns: the longest age that a value had until now; 0 for a first report.
+        """
         now = self._clock()
         before = self._marks or (object(),) * len(marks)
+        ended = [now - at for at, new, old in zip(self._changed, marks, before, strict=True) if new != old]
+        longest = 0.0 if self._marks is None else max(ended, default=0.0)
         self._changed = [
             at if new == old else now for at, new, old in zip(self._changed, marks, before, strict=True)
         ]  # fmt: skip
         self._marks = marks
+        return longest
 
     def restart(self) -> None:
         """Counts from now: this process could not see whether the report changed."""

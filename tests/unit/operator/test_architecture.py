@@ -13,7 +13,6 @@ KOPF = {
     "runtime",
     "controller.watches.kopf_settings",
     "controller.watches.kopf_watch_patch",
-    "controller.watches.handlers",
 }
 KUBERNETES = {"kubernetes.client"}
 IMPURE = {
@@ -28,6 +27,7 @@ IMPURE = {
     "controller.sweep",
     "controller.watches.kopf_watch_patch",
     "controller.watches.code_watch",
+    "controller.watches.handlers",
     "controller.watches.namespaces",
     "controller.watches.retention",
     "controller.watches.state_pins",

@@ -1,11 +1,9 @@
-"""Kopf's handlers of each kind of object: they put what a watch brings into the cache, and queue the job."""
+"""The handlers of watched objects: they put what a watch brings into the cache, and queue the job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import kopf
 
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.watches.retention import Retention
@@ -17,84 +15,81 @@ from kafkasparkjob_operator.observation.observation import job_key
 from kafkasparkjob_operator.observation.pod_view import pod_view
 from sparkapp.model import names
 
-RBAC = "rbac.authorization.k8s.io"
 REPORT_SECONDS = 0.5
 """A job whose reports come faster is reconciled twice a second. Its driver may be hostile."""
+Event = Mapping[str, Any]
 
 
-def register_jobs(
-    registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]
-) -> None:
-    """Registers the watch of all KafkaSparkJobs.
+class Handlers:
+    """The handlers of what jobs need. The watch boundary calls them for every event, in order.
 
     :param includes: False for a namespace whose jobs are ignored.
     """
 
-    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
-    async def job_event(*, event: Any, **_: Any) -> None:
+    def __init__(self, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]) -> None:
+        self._cache, self._queue, self._includes = cache, queue, includes
+
+    @property
+    def by_plural(self) -> dict[str, Callable[[Event], None]]:
+        """The handler of each kind."""
+        access = dict.fromkeys(("roles", "rolebindings", "networkpolicies"), self._access)
+        return {names.PLURAL: self._job, "pods": self._pod, "configmaps": self._report, **access}
+
+    def _job(self, event: Event) -> None:
         body = event["object"]
         meta = body["metadata"]
-        if not includes(meta["namespace"]):
+        if not self._includes(meta["namespace"]):
             return
         key, version = JobKey(meta["namespace"], meta["name"]), str(meta["resourceVersion"])
         if event["type"] == "DELETED":
-            cache.drop_job(key)
-        elif cache.version(key) == version:
+            self._cache.drop_job(key)
+        elif self._cache.version(key) == version:
             return  # the answer to the operator's own write brought this version
         else:
-            cache.put_job(body)
-        queue.add(key)
+            self._cache.put_job(body)
+        self._queue.add(key)
 
-
-def register_pods(
-    registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]
-) -> None:
-    """Registers the watch of the jobs' pods; the label selector is in the settings of the watch."""
-
-    @kopf.on.event("", "v1", "pods", registry=registry)
-    async def pod_event(*, event: Any, **_: Any) -> None:
+    def _pod(self, event: Event) -> None:
+        """The label selector is in the settings of the watch."""
         body = event["object"]
         key, pod = job_key(body), pod_view(body)
-        if key is None or not includes(key.namespace) or pod is None:
+        if key is None or not self._includes(key.namespace) or pod is None:
             return
         if event["type"] == "DELETED":
-            cache.drop_pod(key, pod.uid)
-        else:
-            cache.put_pod(key, pod)
-        queue.add(key)
+            self._cache.drop_pod(key, pod.uid)
+        elif not self._cache.put_pod(key, pod):
+            return
+        self._queue.add(key)
 
-
-def register_reports(
-    registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]
-) -> None:
-    """Registers the watch of the report ConfigMaps; state and attempts are read when they are needed."""
-
-    @kopf.on.event("", "v1", "configmaps", registry=registry)
-    async def report_event(*, event: Any, **_: Any) -> None:
+    def _report(self, event: Event) -> None:
+        """State and attempts are read when they are needed."""
         body = event["object"]
         key = job_key(body)
-        if key is None or not includes(key.namespace) or body["metadata"]["name"] != names.report_config_map(key.name):
+        if key is None or not self._includes(key.namespace):
+            return
+        if body["metadata"]["name"] != names.report_config_map(key.name):
             return  # anybody may write the labels
         if event["type"] == "DELETED":
-            cache.drop_report(key)
-        else:
-            cache.put_report(key, body)
-        queue.add_paced(key, REPORT_SECONDS)
+            self._cache.drop_report(key)
+        elif not self._cache.put_report(key, body):
+            return
+        self._queue.add_paced(key, REPORT_SECONDS)
+
+    def _access(self, event: Event) -> None:
+        """Of drivers' Roles and RoleBindings and of jobs' NetworkPolicies: a change by anybody is repaired."""
+        key = job_key(event["object"])
+        if key is None or not self._includes(key.namespace) or event["type"] not in {"MODIFIED", "DELETED"}:
+            return  # an existing object is compared at each live look
+        self._cache.access_changed(key)
+        self._queue.add(key)
 
 
-def register_snapshots(
-    registry: kopf.OperatorRegistry,
-    cache: Cache,
-    queue: WorkQueue,
-    *,
-    snapshots: Snapshots,
-    retention: Retention,
-    pins: StatePins,
-) -> None:
-    """Registers the watch of all KafkaSparkSnapshots. Those of the operator concern their job, too."""
+def snapshot_handler(
+    cache: Cache, queue: WorkQueue, *, snapshots: Snapshots, retention: Retention, pins: StatePins
+) -> Callable[[Event], None]:
+    """The handler of KafkaSparkSnapshots. Those of the operator concern their job, too."""
 
-    @kopf.on.event(names.GROUP, names.VERSION, names.SNAPSHOT_PLURAL, registry=registry)
-    async def snapshot_event(*, event: Any, **_: Any) -> None:
+    def snapshot_event(event: Event) -> None:
         body, deleted = event["object"], event["type"] == "DELETED"
         snapshots.put(body, deleted=deleted)
         retention.put(body, deleted=deleted)
@@ -104,21 +99,4 @@ def register_snapshots(
         if key is not None:
             queue.add(key)
 
-
-def register_access(
-    registry: kopf.OperatorRegistry, cache: Cache, queue: WorkQueue, includes: Callable[[str], bool]
-) -> None:
-    """Registers the watches of drivers' Roles and RoleBindings and of jobs' NetworkPolicies.
-
-    A change by anybody is repaired. The label selector is in the settings of the watch.
-    """
-
-    @kopf.on.event(RBAC, "v1", "roles", registry=registry)
-    @kopf.on.event(RBAC, "v1", "rolebindings", registry=registry)
-    @kopf.on.event("networking.k8s.io", "v1", "networkpolicies", registry=registry)
-    async def access_event(*, event: Any, **_: Any) -> None:
-        key = job_key(event["object"])
-        if key is None or not includes(key.namespace) or event["type"] not in {"MODIFIED", "DELETED"}:
-            return  # an existing object is compared at each live look
-        cache.access_changed(key)
-        queue.add(key)
+    return snapshot_event

@@ -6,6 +6,7 @@ Kopf writes nothing to a resource: no finalizer, no annotation, no event, no pee
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import kopf
@@ -14,8 +15,15 @@ from kafkasparkjob_operator.identity import ROLE_REPORT
 from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS
 from sparkapp.model import names
 
-WATCHED = (names.PLURAL, "pods", "configmaps", "roles", "rolebindings", "networkpolicies")
+Kind = tuple[str, str, str]
+"""Group, version and plural."""
+RBAC = "rbac.authorization.k8s.io"
+OF_JOBS: tuple[Kind, ...] = (
+    (names.GROUP, names.VERSION, names.PLURAL), ("", "v1", "pods"), ("", "v1", "configmaps"), (RBAC, "v1", "roles"),
+    (RBAC, "v1", "rolebindings"), ("networking.k8s.io", "v1", "networkpolicies"),
+)  # fmt: skip
 """The kinds that jobs need. The operator is ready without the watch of snapshots."""
+OF_SNAPSHOTS: Kind = (names.GROUP, names.VERSION, names.SNAPSHOT_PLURAL)
 SERVER_SECONDS = 120
 CLIENT_SECONDS = 150
 CONNECT_SECONDS = 5
@@ -71,7 +79,7 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.watching.inactivity_timeout = INACTIVITY_SECONDS
     settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
     for plural in ("roles", "rolebindings"):
-        settings.watching.label_selectors["rbac.authorization.k8s.io", "v1", plural] = names.LABEL_JOB
+        settings.watching.label_selectors[RBAC, "v1", plural] = names.LABEL_JOB
     settings.watching.label_selectors["networking.k8s.io", "v1", "networkpolicies"] = names.LABEL_JOB
     settings.watching.label_selectors["", "v1", "configmaps"] = f"{names.LABEL_JOB},{names.LABEL_ROLE}={ROLE_REPORT}"
     settings.networking.request_timeout = REQUEST_SECONDS
@@ -84,3 +92,20 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = _NoDiffBase()
     settings.persistence.progress_storage = _NoProgress()
     return settings
+
+
+def watches_of(kinds: Iterable[Kind]) -> kopf.OperatorRegistry:
+    """Kopf's registry for the watches of these kinds; called once, when the operator is put together.
+
+    Kopf watches what has a handler. It calls none, because the boundary keeps the events
+    (:mod:`~kafkasparkjob_operator.controller.watches.kopf_watch_patch`).
+    """
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(kopf.login_via_client)
+    for group, version, plural in kinds:
+        kopf.on.event(group, version, plural, registry=registry)(_watched)
+    return registry
+
+
+async def _watched(**_: Any) -> None:
+    """Stands for the boundary's handler."""

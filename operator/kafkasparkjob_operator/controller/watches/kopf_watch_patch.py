@@ -1,7 +1,8 @@
 """A boundary around each watch: a deleted namespace, or a refused one, does not affect the jobs of other namespaces.
 
 Kopf ends the whole operator when a single watch is refused for some minutes, and has no setting for that. Therefore its
-watch function is wrapped here. The wrapper also adds the deletions that a watch has missed, after its next list.
+watch function is wrapped here. The wrapper also adds the deletions that a watch has missed, after its next list. It
+calls the handlers itself: a task, a queue and a memory of kopf's for each object would cost more than the handlers.
 Nothing else in this project uses internals of kopf, whose version is locked (ADR 33).
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any
 
@@ -23,6 +24,8 @@ LOG = logging.getLogger(__name__)
 PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds before each retry of a refused watch; the last value repeats."""
 _OF_OBJECTS = frozenset({None, "ADDED", "MODIFIED", "DELETED"})
+Handler = Callable[[Mapping[str, Any]], None]
+"""Takes an event: its type, None for a list's, and its object. It does not wait."""
 KOPF_LOGGER = "kopf._cogs.clients.watching"
 """Kopf logs every try here; the boundary logs a refusal once, with its cause."""
 
@@ -60,15 +63,17 @@ class WatchBoundary:
         return ""
 
     @contextlib.asynccontextmanager
-    async def around_kopf(self) -> AsyncIterator[None]:
+    async def around_kopf(self, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
         """Wraps kopf's watch function while kopf runs. Called by the runtime.
+
+        :param handlers: by plural. Kopf gets no event of an object.
 
         A watch whose event was being delivered when kopf was stopped is still open behind it. It is closed here, from
         the inside out. The end of the event loop would close all its parts at once, which may raise a RuntimeError.
         """
         logger = logging.getLogger(KOPF_LOGGER)
         original, level = watching.infinite_watch, logger.level
-        watching.infinite_watch = self._bounded(original)  # type: ignore[assignment, unused-ignore]
+        watching.infinite_watch = self._bounded(original, handlers)  # type: ignore[assignment, unused-ignore]
         logger.setLevel(logging.CRITICAL)
         try:
             yield
@@ -79,22 +84,27 @@ class WatchBoundary:
                 await each.aclose()
             self._open.clear()
 
-    def _bounded(self, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+    def _bounded(
+        self, original: Callable[..., Any], handlers: Mapping[str, Handler]
+    ) -> Callable[..., AsyncIterator[Any]]:
         async def watch(*, resource: Any, namespace: str | None, **rest: Any) -> AsyncGenerator[Any, None]:
             place = (str(resource.plural), namespace or "")
+            handler = handlers[place[0]]
             pauses = _pauses()
             known = KnownObjects(by_uid=place[0] == "pods")
             while True:
                 try:
                     async with contextlib.aclosing(original(resource=resource, namespace=namespace, **rest)) as events:
                         async for event in events:
+                            if not isinstance(event, watching.Bookmark) and event["type"] in _OF_OBJECTS:
+                                known.seen(event)
+                                _deliver(event, handler, place)
+                                continue
                             if event is watching.Bookmark.LISTED:
                                 for missed in known.listed():
-                                    yield missed
+                                    _deliver(missed, handler, place)
                                 self._is_up(place)
                                 pauses = _pauses()
-                            elif not isinstance(event, watching.Bookmark) and event["type"] in _OF_OBJECTS:
-                                known.seen(event)
                             yield event
                     return
                 except (errors.APIError, watching.WatchingError) as error:
@@ -122,6 +132,14 @@ class WatchBoundary:
             LOG.warning("%s: the watch is refused: %s; retry in %.0f s", _named(place), message, pause)
         if not previous:
             self._refused(*place, True)
+
+
+def _deliver(event: Mapping[str, Any], handler: Handler, place: tuple[str, str]) -> None:
+    """An object that cannot be read must not end the watch of the others."""
+    try:
+        handler(event)
+    except Exception:
+        LOG.exception("%s: an event cannot be read: %s", _named(place), event["object"]["metadata"].get("name"))
 
 
 def _pauses() -> Iterator[float]:

@@ -8,10 +8,10 @@ value change, so no clock of another machine matters (ADR 29).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from kafkasparkjob_operator.decisions.attempts import first_report_by
+from kafkasparkjob_operator.decisions.plan import Silence
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
@@ -26,22 +26,6 @@ WITH_DEADLINE = frozenset({DriverState.STARTING, DriverState.RECOVERING, DriverS
 """States in which an attempt must make progress. A running attempt may have nothing to read."""
 GRACE_SECONDS = 30
 """Grace period of a silent driver's pod, which cannot drain; the next attempt settles its transactions."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silence:
-    """The verdict about the heartbeat of a driver.
-
-    :param stale: the report says nothing about the present.
-    :param lost: the attempt has to end.
-    :param change_after: seconds after which time alone changes the verdict; None where it does not.
-    :param reason: of the status.
-    """
-
-    stale: bool = False
-    lost: bool = False
-    change_after: float | None = None
-    reason: StopReason = StopReason.HEARTBEAT_TIMEOUT
 
 
 def silence_of(
@@ -60,7 +44,7 @@ def silence_of(
     age = observation.ages.report
     limit = max(STALE_SECONDS, 3.0 * report.heartbeat_seconds)
     if age <= limit:
-        return _progress_of(observation, report, silent_after=limit - age)
+        return _progress_of(observation, report, silent_at=limit)
     replaceable = standby is not None and _can_run(standby) and standby.attempt == observation.prepared
     # Silent with a pod that is not ready: the node is lost. Without silence only its kubelet does not answer.
     lost_after = max(limit, LOST_SECONDS) if driver.ready and not replaceable else limit
@@ -68,12 +52,12 @@ def silence_of(
     return Silence(stale=True, lost=lost, change_after=None if lost else lost_after - age)
 
 
-def _progress_of(observation: Observation, report: Report, *, silent_after: float) -> Silence:
+def _progress_of(observation: Observation, report: Report, *, silent_at: float) -> Silence:
     if report.state not in WITH_DEADLINE:
-        return Silence(change_after=silent_after)
+        return Silence(silent_at=silent_at)
     left = NO_PROGRESS_SECONDS - observation.ages.progress
     if left > 0:
-        return Silence(change_after=min(left, silent_after))
+        return Silence(change_after=left, silent_at=silent_at)
     return Silence(stale=True, lost=True, reason=StopReason.NO_PROGRESS)
 
 

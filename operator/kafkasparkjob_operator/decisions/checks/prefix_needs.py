@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,6 @@ class PrefixNeed:
     :param sink_brokers: likewise, of the cluster of the transactions.
     :param since: creation time of the resource; of two jobs that have not started the older job has the prefix.
     :param started: the job has had an attempt, so transactions may be open under the prefix.
-    :param accepted: the job has started or would start. Another job needs none.
     """
 
     prefix: str = ""
@@ -50,13 +49,12 @@ class PrefixNeed:
     sink_brokers: frozenset[str]
     since: str
     started: bool
-    accepted: bool
 
 
 def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None:
     """The need of a resource; None where it needs neither a prefix nor a group, or is unreadable.
 
-    :param settings: the administrator's: a job that they refuse needs none.
+    :param settings: the administrator's, for names at Kafka.
     """
     meta, spec = body["metadata"], body.get("spec")
     if not isinstance(spec, Mapping):
@@ -64,10 +62,7 @@ def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None
     sink, kafka, source = spec.get("sink"), spec.get("kafka"), spec.get("source")
     if not isinstance(sink, Mapping) or not isinstance(kafka, Mapping):
         return None
-    started = _has_started(body.get("status"))
-    status = body.get("status")
-    own = cluster_id_of(status) if isinstance(status, Mapping) else ""
-    settings = replace(settings, cluster_id=own) if started or own else settings
+    settings = _with_own_names(body, settings)
     default = names.default_group_id(meta["namespace"], meta["name"], settings.cluster_id)
     prefix, (group, shares) = _prefix_of(sink, default), _group_of(source, default)
     if not prefix and not group:
@@ -79,9 +74,29 @@ def need_of(body: Mapping[str, Any], settings: JobSettings) -> PrefixNeed | None
         brokers=_addresses(kafka),
         sink_brokers=_addresses(sink.get("kafka") or kafka),
         since=str(meta.get("creationTimestamp", "")),
-        started=started,
-        accepted=started or (spec.get("suspend") is not True and _is_valid(spec, meta, settings)),
+        started=_has_started(body.get("status")),
     )
+
+
+def claims(body: Mapping[str, Any], settings: JobSettings) -> bool:
+    """Whether the job has started or would start. Another job needs nothing.
+
+    Called where another job wants the same name: it reads the whole spec.
+
+    :param settings: the administrator's: a job that they refuse needs none.
+    """
+    if _has_started(body.get("status")):
+        return True
+    spec = body.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("suspend") is True:
+        return False
+    return _is_valid(spec, body["metadata"], _with_own_names(body, settings))
+
+
+def _with_own_names(body: Mapping[str, Any], settings: JobSettings) -> JobSettings:
+    status = body.get("status")
+    own = cluster_id_of(status) if isinstance(status, Mapping) else ""
+    return replace(settings, cluster_id=own) if own or _has_started(status) else settings
 
 
 def _addresses(kafka: object) -> frozenset[str]:
@@ -117,7 +132,7 @@ def _is_valid(spec: Mapping[str, Any], meta: Mapping[str, Any], settings: JobSet
     except ConfigurationError:
         return False
     except Exception:
-        # The job's own look fails, too, and is repeated. Here it would end the watch or the sweep of all jobs.
+        # The job's own look fails, too, and is repeated. Here it would end the look of another job.
         LOG.exception("job %s cannot be read", identity)
         return False
     return True
@@ -129,15 +144,22 @@ class PrefixNeeds:
     Called by the cache, which may be behind. Kafka's fencing protects the jobs then; this check names the cause.
 
     :param allowed: beginnings of prefixes and groups that a namespace may use in addition to its own.
+    :param claims: :func:`claims` of a job; asked once after each :meth:`put`.
     """
 
-    def __init__(self, allowed: Mapping[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(
+        self, allowed: Mapping[str, tuple[str, ...]] | None = None, *, claims: Callable[[JobKey], bool]
+    ) -> None:
         self._allowed = allowed or {}
+        self._claims = claims
+        self._known_claims: dict[JobKey, bool] = {}
         self._needs: dict[JobKey, PrefixNeed] = {}
         self._by_name: dict[tuple[str, str], set[JobKey]] = {}
         self._namespaces: Counter[str] = Counter()
 
     def put(self, key: JobKey, need: PrefixNeed | None) -> None:
+        """The resource has changed."""
+        self._known_claims.pop(key, None)
         if self._needs.get(key) == need:
             return
         self.drop(key)
@@ -148,6 +170,7 @@ class PrefixNeeds:
                 self._by_name.setdefault(name, set()).add(key)
 
     def drop(self, key: JobKey) -> None:
+        self._known_claims.pop(key, None)
         need = self._needs.pop(key, None)
         if need is None:
             return
@@ -203,8 +226,8 @@ class PrefixNeeds:
             if not (mine.shares and self._needs[other].shares)
             # A group of a namespace's own shape is that namespace's, whoever came first.
             and not (has_shape and owner == key.namespace != other.namespace)
-            and self._needs[other].accepted
             and self._comes_before(other, key)
+            and self._is_claimed(other)
         ]
         if not rivals:
             return None
@@ -227,9 +250,14 @@ class PrefixNeeds:
 
     def _is_before(self, other: JobKey, key: JobKey) -> bool:
         theirs = self._needs[other]
-        if not theirs.accepted or not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
+        if not (theirs.started or self._belongs(theirs.prefix, other.namespace)):
             return False
-        return self._comes_before(other, key)
+        return self._comes_before(other, key) and self._is_claimed(other)
+
+    def _is_claimed(self, other: JobKey) -> bool:
+        if other not in self._known_claims:
+            self._known_claims[other] = self._claims(other)
+        return self._known_claims[other]
 
     def _comes_before(self, other: JobKey, key: JobKey) -> bool:
         theirs, mine = self._needs[other], self._needs[key]

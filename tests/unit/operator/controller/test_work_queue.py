@@ -125,3 +125,20 @@ async def test_a_namespace_has_no_more_workers_than_another_that_works() -> None
     queue.done(JobKey("quiet", "orders"))
     taken = await asyncio.wait_for(asyncio.gather(*waiting), 1)
     assert {key.namespace for key in taken} == {"noisy"}
+
+
+async def test_a_time_that_is_put_off_is_asked_for_again() -> None:
+    queue, asked = WorkQueue(), [0.0, 0.01, 0.01]
+    queue.add_when(A, asked.pop)
+    async with asyncio.timeout(5):
+        assert await queue.take() == A
+    assert asked == []
+
+
+async def test_a_job_has_a_single_time_that_is_put_off() -> None:
+    queue = WorkQueue()
+    for left in (lambda: 0.01, None, lambda: 0.01):
+        queue.add_when(A, left)
+    queue.forget(A)
+    await asyncio.sleep(0.02)
+    assert len(queue) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from kopf._cogs.clients import errors, watching
 from kopf._core.reactor import queueing
 
 from kafkasparkjob_operator.controller.watches import kopf_watch_patch as watch_boundary
-from kafkasparkjob_operator.controller.watches.kopf_watch_patch import WatchBoundary
+from kafkasparkjob_operator.controller.watches.kopf_watch_patch import Handler, WatchBoundary
 from sparkapp.model import names
 
 KINDS = (names.PLURAL, "pods", "configmaps")
@@ -66,11 +66,23 @@ def refusals() -> list[tuple[str, str, bool]]:
 
 
 @pytest.fixture
-async def boundary(server: Server, refusals: list[tuple[str, str, bool]]) -> AsyncIterator[WatchBoundary]:
+def delivered() -> list[tuple[str, str]]:
+    """Plural and type of each event that a handler got."""
+    return []
+
+
+@pytest.fixture
+async def boundary(
+    server: Server, refusals: list[tuple[str, str, bool]], delivered: list[tuple[str, str]]
+) -> AsyncIterator[WatchBoundary]:
     made = WatchBoundary(
         KINDS, ("team-a", "team-b"), lambda kind, namespace, refused: refusals.append((kind, namespace, refused))
     )
-    async with made.around_kopf():
+
+    def handler_of(plural: str) -> Handler:
+        return lambda event: delivered.append((plural, event["type"]))
+
+    async with made.around_kopf({plural: handler_of(plural) for plural in KINDS}):
         yield made
 
 
@@ -114,20 +126,21 @@ async def test_a_refused_watch_tries_again_until_it_is_let_in(
 
 
 async def test_a_watch_that_is_refused_later_is_from_beginning(
-    boundary: WatchBoundary, server: Server, caplog: pytest.LogCaptureFixture
+    boundary: WatchBoundary, server: Server, delivered: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = await listed("pods", "team-b")
-    assert (await anext(stream))["type"] == "ADDED"
-    server.refuse("team-b", forbidden())
     waiting = asyncio.ensure_future(anext(stream))
+    await some_turns()
+    assert delivered == [("pods", "ADDED")]
+    server.refuse("team-b", forbidden())
     await some_turns()
     assert len(server.asked) > 2
     assert "pods in namespace team-b" in caplog.text
     assert "not you" in caplog.text
     server.refused.clear()
+    assert await waiting is watching.Bookmark.LISTED
     # The list lacks what was added before: it was deleted meanwhile.
-    assert (await waiting)["type"] == "DELETED"
-    assert await anext(stream) is watching.Bookmark.LISTED
+    assert delivered[1] == ("pods", "DELETED")
 
 
 async def test_ready_is_who_has_listed_everything_that_lets_it_in(boundary: WatchBoundary, server: Server) -> None:
@@ -164,7 +177,7 @@ async def test_an_error_of_ours_is_not_hidden(boundary: WatchBoundary, server: S
 
 async def test_kopf_is_left_as_it_was(server: Server) -> None:
     before = watching.infinite_watch
-    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf():
+    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf({}):
         assert watching.infinite_watch is not before
     assert watching.infinite_watch is before
 
@@ -199,7 +212,7 @@ async def test_a_watch_that_is_stopped_while_its_event_is_delivered_is_closed_at
             delivering.set()
             await asyncio.Event().wait()
 
-    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf():
+    async with WatchBoundary(KINDS, (), lambda *_: None).around_kopf({"pods": lambda _: None}):
         task = asyncio.create_task(deliver())
         await delivering.wait()
         task.cancel()
@@ -207,3 +220,20 @@ async def test_a_watch_that_is_stopped_while_its_event_is_delivered_is_closed_at
         del task
         assert closed == []
     assert closed == ["block", "watch"]
+
+
+async def test_an_event_that_cannot_be_read_ends_no_watch(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Kopf gets no event: it would make a task, a queue and a memory for each object."""
+
+    def unreadable(event: Mapping[str, Any]) -> None:
+        raise KeyError(event["object"]["metadata"]["uid"])
+
+    async with WatchBoundary(("pods",), ("team-a",), lambda *_: None).around_kopf({"pods": unreadable}):
+        stream = await listed("pods", "team-a")
+        waiting = asyncio.ensure_future(anext(stream))
+        await some_turns()
+        assert not waiting.done()
+        assert "pods in namespace team-a: an event cannot be read: one" in caplog.text
+        assert "KeyError: 'uid-one'" in caplog.text
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)

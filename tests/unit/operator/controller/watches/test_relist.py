@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -41,14 +41,17 @@ async def delivered(monkeypatch: pytest.MonkeyPatch, plural: str, *streams: list
 
     monkeypatch.setattr(watching, "infinite_watch", watch)
     monkeypatch.setattr(watch_boundary, "PAUSES", (0.0,))
-    async with WatchBoundary((plural,), (), lambda *_: None).around_kopf():
+    found: list[Any] = []
+
+    def handle(event: Mapping[str, Any]) -> None:
+        meta = event["object"]["metadata"]
+        found.append((event["type"], meta["name"], meta["uid"]))
+
+    async with WatchBoundary((plural,), (), lambda *_: None).around_kopf({plural: handle}):
         stream = queueing.watching.infinite_watch(settings=None, resource=Resource(plural), namespace=None)  # type: ignore[arg-type, attr-defined]
-        return [
-            each
-            if each is LISTED
-            else (each["type"], each["object"]["metadata"]["name"], each["object"]["metadata"]["uid"])
-            async for each in stream
-        ]
+        async for each in stream:
+            found.append(each)
+    return found
 
 
 async def test_a_deletion_in_the_gap_is_reported_with_the_list(monkeypatch: pytest.MonkeyPatch) -> None:

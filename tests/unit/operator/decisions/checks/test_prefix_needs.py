@@ -13,6 +13,7 @@ from kafkasparkjob_operator.decisions.checks.prefix_needs import (
     IN_USE,
     NOT_ALLOWED,
     PrefixNeeds,
+    claims,
     need_of,
 )
 from kafkasparkjob_operator.identity import JobKey
@@ -28,10 +29,17 @@ def body(key: JobKey, since: str = "2026-11-21T12:00:00Z", **spec: Any) -> dict[
     return made
 
 
+def needs_of(*bodies: dict[str, Any], **allowed: tuple[str, ...]) -> PrefixNeeds:
+    """Jobs that come in this order."""
+    jobs = {JobKey(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in bodies}
+    needs = PrefixNeeds(allowed, claims=lambda key: claims(jobs[key], NO_SETTINGS))
+    for key, each in jobs.items():
+        needs.put(key, need_of(each, NO_SETTINGS))
+    return needs
+
+
 def rival(first: dict[str, Any], second: dict[str, Any]) -> JobKey | None:
-    needs = PrefixNeeds()
-    for each in (first, second):
-        needs.put(JobKey(each["metadata"]["namespace"], each["metadata"]["name"]), need_of(each, NO_SETTINGS))
+    needs = needs_of(first, second)
     refusal = needs.refusal(KEY)
     assert refusal is None or (refusal.reason, f"in use by job {OTHER};" in refusal.message) == (IN_USE, True)
     return None if refusal is None else OTHER
@@ -84,9 +92,8 @@ def test_I08_the_older_claim_counts(mine: dict[str, Any], theirs: dict[str, Any]
 
 
 def test_a_claim_ends_with_its_job() -> None:
-    needs = PrefixNeeds()
-    needs.put(OTHER, need_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), NO_SETTINGS))
-    needs.put(KEY, need_of(body(KEY, sink=sink("team.p")), NO_SETTINGS))
+    older = body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"))
+    needs = needs_of(older, body(KEY, sink=sink("team.p")))
     needs.drop(OTHER)
     assert needs.refusal(KEY) is None
 
@@ -97,10 +104,7 @@ FAR = JobKey("elsewhere", "other")
 
 def refusal_of(mine: dict[str, Any], theirs: dict[str, Any], **allowed: tuple[str, ...]) -> tuple[str, str]:
     """Reason and message of the refusal of ``mine``; empty where there is none."""
-    needs = PrefixNeeds(allowed)
-    for job in (theirs, mine):
-        needs.put(JobKey(job["metadata"]["namespace"], job["metadata"]["name"]), need_of(job, NO_SETTINGS))
-    refusal = needs.refusal(KEY)
+    refusal = needs_of(theirs, mine, **allowed).refusal(KEY)
     return ("", "") if refusal is None else (refusal.reason, refusal.message)
 
 
@@ -121,11 +125,34 @@ def test_only_an_accepted_job_claims(theirs: dict[str, Any]) -> None:
 
 
 def test_a_resource_that_nobody_can_read_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The needs of all jobs are read wherever a job comes from: its error would end a watch or the sweep."""
+    """Its error would end the look of another job."""
     monkeypatch.setattr(prefix_needs, "accepted_job", lambda *_, **__: {}["unforeseen"])
-    need = need_of(body(OTHER, sink=sink("team.p")), NO_SETTINGS)
-    assert need is not None
-    assert not need.accepted
+    older = body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p"))
+    assert refusal_of(body(KEY, sink=sink("team.p")), older) == ("", "")
+
+
+def test_the_spec_of_another_job_is_read_once_for_each_of_its_versions() -> None:
+    asked: list[JobKey] = []
+
+    def asks(key: JobKey) -> bool:
+        asked.append(key)
+        return True
+
+    needs = PrefixNeeds(claims=asks)
+    for key, since in ((OTHER, "2026-11-21T11:00:00Z"), (KEY, "2026-11-21T12:00:00Z")):
+        needs.put(key, need_of(body(key, since, sink=sink("team.p")), NO_SETTINGS))
+    refusals = [needs.refusal(KEY) for _ in range(3)]
+    assert (len(set(refusals)), asked) == (1, [OTHER])
+    needs.put(OTHER, need_of(body(OTHER, "2026-11-21T11:00:00Z", sink=sink("team.p")), NO_SETTINGS))
+    needs.refusal(KEY)
+    assert asked == [OTHER, OTHER]
+
+
+def test_a_job_without_a_rival_is_not_read() -> None:
+    needs = PrefixNeeds(claims=lambda key: pytest.fail(f"{key} is read"))
+    for key in (KEY, OTHER):
+        needs.put(key, need_of(body(key), NO_SETTINGS))
+    assert [needs.refusal(key) for key in (KEY, OTHER)] == [None, None]
 
 
 def test_a_job_that_has_started_keeps_its_prefix_from_an_older_job() -> None:
@@ -294,8 +321,6 @@ def of_clusters(key: JobKey, source: str, to: str, since: str = "2026-11-21T12:0
 def test_a_prefix_is_of_the_sinks_cluster_and_a_group_of_the_sources(
     mine: tuple[str, str], theirs: tuple[str, str], reason: object
 ) -> None:
-    needs = PrefixNeeds()
-    needs.put(KEY, need_of(of_clusters(KEY, *mine), NO_SETTINGS))
-    needs.put(OTHER, need_of(of_clusters(OTHER, *theirs, since="2026-11-21T11:00:00Z"), NO_SETTINGS))
-    refusal = needs.refusal(KEY)
+    older = of_clusters(OTHER, *theirs, since="2026-11-21T11:00:00Z")
+    refusal = needs_of(of_clusters(KEY, *mine), older).refusal(KEY)
     assert (refusal and refusal.reason) == reason
