@@ -7,11 +7,30 @@ the list, and no DELETED event follows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from sys import intern
+from typing import Any, NamedTuple
 
-_METADATA = ("namespace", "name", "uid", "resourceVersion", "labels")
+from sparkapp.model import names
+
+_LABELS = (names.LABEL_JOB, names.LABEL_ROLE)
+"""What handlers read of an object that is gone."""
 
 Event = dict[str, Any]
+
+
+class _Known(NamedTuple):
+    """An object. Texts that many objects have in common are kept once: a fleet has some fifty thousand objects."""
+
+    namespace: str
+    name: str
+    uid: str
+    labels: tuple[str | None, ...]
+
+    def deleted(self) -> Event:
+        """The event that the watch has missed."""
+        labels = {name: value for name, value in zip(_LABELS, self.labels, strict=True) if value is not None}
+        meta = {"namespace": self.namespace, "name": self.name, "uid": self.uid, "resourceVersion": ""}
+        return {"type": "DELETED", "object": {"metadata": {**meta, "labels": labels}}}
 
 
 class KnownObjects:
@@ -22,19 +41,24 @@ class KnownObjects:
 
     def __init__(self, *, by_uid: bool) -> None:
         self._by_uid = by_uid
-        self._known: dict[str, Event] = {}
+        self._known: dict[str, _Known] = {}
         self._listing: set[str] = set()
 
     def seen(self, event: Mapping[str, Any]) -> None:
         """Notes an event: of a list (type None), or of the watch."""
-        body = event["object"]
-        identity = self._identity(body["metadata"])
+        meta = event["object"]["metadata"]
+        uid = str(meta.get("uid", ""))
+        identity = uid if self._by_uid else f"{meta.get('namespace', '')}/{meta['name']}"
         if event["type"] == "DELETED":
             self._known.pop(identity, None)
             return
-        meta = {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
-        kind = {name: body[name] for name in ("apiVersion", "kind") if name in body}
-        self._known[identity] = {**kind, "metadata": meta}
+        known = self._known.get(identity)
+        if known is None or known.uid != uid:
+            labels = meta.get("labels") or {}
+            self._known[identity] = _Known(
+                intern(str(meta.get("namespace", ""))), str(meta["name"]), uid,
+                tuple(intern(labels[name]) if name in labels else None for name in _LABELS),
+            )  # fmt: skip
         if event["type"] is None:
             self._listing.add(identity)
 
@@ -46,7 +70,4 @@ class KnownObjects:
         """
         gone = [identity for identity in self._known if identity not in self._listing]
         self._listing = set()
-        return [{"type": "DELETED", "object": self._known.pop(identity)} for identity in gone]
-
-    def _identity(self, meta: Mapping[str, Any]) -> str:
-        return str(meta["uid"]) if self._by_uid else f"{meta.get('namespace', '')}/{meta['name']}"
+        return [self._known.pop(identity).deleted() for identity in gone]
