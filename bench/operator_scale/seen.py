@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import urllib3
+
 from tests.support.kubernetes.api_client import ApiClient
 
 
@@ -33,6 +35,13 @@ class FirstSeen:
         self._ended.set()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        except urllib3.exceptions.HTTPError:
+            if not self._ended.is_set():  # the API server has ended behind the bench
+                raise
+
+    def _watch(self) -> None:
         while not self._ended.is_set():
             for line in self._api.stream(f"{self._path}?watch=1&resourceVersion={self._version}&timeoutSeconds=60"):
                 event = json.loads(line)
