@@ -47,6 +47,7 @@ MIN_STALL_SECONDS = 60
 STALL_INTERVALS = 5
 """A checkpoint that is late by this number of intervals, with records waiting, is stalled."""
 STALLED = JobReason.CHECKPOINT_STALLED
+LAG_UNKNOWN = "LagUnknown"
 
 
 def adopt(
@@ -315,16 +316,16 @@ def judge_checkpoints(
         )
         return None
     left = max(MIN_STALL_SECONDS, STALL_INTERVALS * interval_seconds) - age
-    if report.lag_records is None and left <= 0:
+    # An operator that has just started cannot know the age. What another operator saw ends with a checkpoint.
+    judged = draft.reason_of(kind) if draft.previous_checkpoint == report.checkpoint_id else ""
+    if report.lag_records is None and (left <= 0 or judged == LAG_UNKNOWN):
         message = f"the lag is unknown: the last checkpoint completed at {report.checkpoint_time or 'no time'}"
-        draft.condition(kind, ConditionStatus.UNKNOWN, reason="LagUnknown", message=message)
+        draft.condition(kind, ConditionStatus.UNKNOWN, reason=LAG_UNKNOWN, message=message)
         return None
     if not report.lag_records:
         draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
         return left if report.lag_records is None else None
-    # An operator that has just started cannot know the age. A stall that another operator saw ends with a checkpoint.
-    known = draft.since(kind, ConditionStatus.FALSE) is not None and draft.reason_of(kind) == STALLED
-    if left > 0 and not (known and draft.previous_checkpoint == report.checkpoint_id):
+    if left > 0 and judged != STALLED:
         draft.condition(kind, ConditionStatus.TRUE, reason="CheckpointsComplete")
         return left
     since = draft.section("attempt").get("runningSince")

@@ -143,6 +143,23 @@ async def test_a_stall_outlives_the_operator_that_saw_it_begin() -> None:
     assert conditions(fixture) == {"True"}
 
 
+async def test_an_unknown_lag_outlives_the_operator_that_saw_it_begin() -> None:
+    """Otherwise an adoption writes the status of each such job, and calls its checkpoints healthy for a minute."""
+    fixture = await running()
+    fixture.report(1, **OPEN, lag_records=None)
+    await fixture.settle()
+    fixture.wait(61)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "LagUnknown"
+    before = fixture.status
+    fixture.restart_operator()
+    await fixture.settle()
+    assert fixture.status == before
+    fixture.report(1, **{**OPEN, "checkpoint_id": 11}, lag_records=None)
+    await fixture.settle()
+    assert fixture.kubernetes.condition(KEY, "CheckpointHealthy")["reason"] == "CheckpointsComplete"
+
+
 async def test_records_after_an_hour_without_any_are_no_stall() -> None:
     fixture = await running()
     fixture.wait(3600)
