@@ -5,6 +5,7 @@ Readers see what plain Python computes from the input. The store answers real HT
 
 from __future__ import annotations
 
+import json
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from localcluster.objectstore.server import BUCKET, ObjectStoreServer
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model import names
 from sparkapp.model.job.sections.state_storage import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, S3Storage
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.spark.state.object_store.store import ObjectStore
@@ -47,9 +49,8 @@ def stored_job(
     settings = Settings.from_environment()
     classes = StoreClasses.of(settings)
     classes.fetch(settings, Progress())
-    variables = settings_of_a_cluster(
-        tmp_path, master="local[3]", **{"spark.driver.extraClassPath": classes.class_path}
-    )
+    paths = {f"spark.{role}.extraClassPath": classes.class_path for role in ("driver", "executor")}
+    variables = settings_of_a_cluster(tmp_path, master="local[3]", **paths)
     for name, value in {**variables, ACCESS_KEY_VARIABLE: "user", SECRET_KEY_VARIABLE: "of a test"}.items():
         monkeypatch.setenv(name, value)
     storage = S3Storage(bucket=BUCKET, prefix="jobs", endpoint=way.endpoint, path_style_access=True)
@@ -80,11 +81,38 @@ def test_state_in_a_store_continues_through_kills_and_rescales(
     assert ObjectStore.of(job.spec.state_s3, job.uid).folders() == ["attempt-2", "attempt-3"]
 
 
-def test_faults_of_the_store_lose_nothing_and_end_an_attempt_that_names_it(
-    stored_job: tuple[LocalJob, Counter[str]], way: FaultyWay, broker: str, client: TransactionClient
+def test_a_driver_that_was_replaced_resumes_and_changes_nothing(
+    stored_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
 ) -> None:
-    """Uploads that are cut and answers that are lost are sent again. A store that stays away ends the attempt."""
+    """It stands still behind a checkpoint, with its JVM, and writes the next version when its successor has it."""
+    frozen, wanted = stored_job
+    frozen.start(alone=True)
+    frozen.await_checkpoint(1)
+    frozen.signal_session(signal.SIGSTOP)
+    job = replace(frozen, process=None)
+    try:
+        job.start(alone=True)
+        job.await_checkpoint(2)
+        frozen.signal_session(signal.SIGCONT)
+        assert frozen.await_end() == 1, frozen.log()
+        job.await_records_in(TOTAL)
+        await_written(broker, job, wanted)
+        assert job.drain() == 0, job.log()
+    finally:
+        job.kill()
+    judge(job, client, broker, wanted)
+
+
+def test_faults_of_the_store_lose_nothing_and_end_an_attempt_that_names_it(
+    stored_job: tuple[LocalJob, Counter[str]], way: FaultyWay, broker: str, client: TransactionClient, tmp_path: Path
+) -> None:
+    """Uploads that are cut and answers that are lost are sent again. A store that stays away ends the attempt.
+
+    Two executors are processes of their own, as in a cluster. The driver sees what they write by the store alone.
+    """
     job, wanted = stored_job
+    conf = tmp_path / names.SPARK_CONF_KEY
+    conf.write_text(json.dumps({**json.loads(conf.read_text()), "spark.master": "local-cluster[2,1,1024]"}))
     job.start(alone=True)
     for fault in (Fault.CUT, Fault.THROTTLED, Fault.UNANSWERED, Fault.SLOW):
         way.strike(fault, 3)

@@ -27,9 +27,9 @@ class ObjectFiles:
         self.error: OSError | None = None
         self.copied: list[str] = []
 
-    def get_file_info(self, selector: fs.FileSelector) -> Any:
+    def get_file_info(self, asked: fs.FileSelector | str) -> Any:
         self._count()
-        return self._files.get_file_info(selector)
+        return self._files.get_file_info(asked)
 
     def open_input_stream(self, path: str) -> Any:
         self._count()

@@ -220,6 +220,10 @@ class LocalJob:
         assert isinstance(self.process, _Session)
         return self.process.pid
 
+    def signal_session(self, number: signal.Signals) -> None:
+        """Signals an attempt that runs alone: driver, JVM and workers."""
+        os.killpg(self._session, number)
+
     def kill(self) -> None:
         """Ends whatever is left: driver, JVM and workers."""
         if self.process is not None:

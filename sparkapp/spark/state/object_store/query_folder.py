@@ -123,7 +123,10 @@ def _copy(store: ObjectStore, source: str, own: str, version: int, partitions: i
 
 
 def _require(store: ObjectStore, folder: str, version: int, partitions: int) -> None:
-    gaps = list(state_store_files.missing(store.listed(f"{folder}/state"), version, partitions))
+    state = store.listed(f"{folder}/state")
+    if not state.is_dir():
+        store.require_bucket()
+    gaps = list(state_store_files.missing(state, version, partitions))
     if gaps:
         shown = listed(gaps, _SHOWN, separator="; ")
         msg = f"version {version} of the checkpoint's query state is not in {store.uri}/{folder}/state: {shown}"

@@ -84,6 +84,17 @@ class ObjectStore:
         # A store may list a folder twice: by its objects, and by an empty object of its name.
         return sorted({each.base_name for each in found if each.type is fs.FileType.Directory})
 
+    def require_bucket(self) -> None:
+        """Called where a list is empty: that of a bucket that does not exist is empty, too.
+
+        :raises StateStoreUnusable: it does not exist, or the store did not answer.
+        """
+        with self._asking():
+            found = self._files.get_file_info(self.storage.bucket)
+            if found.type is fs.FileType.NotFound:
+                msg = "the bucket does not exist"
+                raise OSError(msg)
+
     def read(self, path: str) -> bytes:
         """The content of an object.
 

@@ -134,6 +134,16 @@ def test_a_version_with_a_gap_stops_the_job(lost: str, message: str, store: Obje
     assert not (folder / "attempt-2").exists()
 
 
+def test_a_bucket_that_is_not_there_is_no_loss_of_state(store: ObjectStore, tmp_path: Path) -> None:
+    """Its list is empty. The job waits for the bucket; without its folder the state is lost."""
+    with pytest.raises(StateStoreUnusable, match="the bucket does not exist") as caught:
+        prepared(job(2), store, document(4))
+    assert not caught.value.fatal
+    (tmp_path / "bucket").mkdir()
+    with pytest.raises(QueryStateMissing, match="the folder has no query state"):
+        prepared(job(2), store, document(4))
+
+
 def test_an_attempt_that_dies_at_any_request_leaves_the_documents_state(
     store: ObjectStore, files: ObjectFiles, folder: Path
 ) -> None:
