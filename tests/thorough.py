@@ -48,6 +48,7 @@ THOROUGH = (
     f"{_ENGINE}source",
     f"{_ENGINE}state_",
     f"{_ENGINE}stateful",
+    f"{_ENGINE}traces.py::test_a_committed",
     f"{_ENGINE}transform_errors",
     f"{_ENGINE}transforms",
     f"{_ENGINE}two_clusters",

@@ -48,6 +48,7 @@ class CheckpointCoordinator:
     :ivar ids: under which the attempt writes; a rescale in place changes them.
     :ivar committed_id: the newest checkpoint whose transactions are all committed.
     :ivar reusable: producers that a later checkpoint may use again (ADR 62).
+    :ivar observe: called at each step, too, and leaves the commits parallel.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class CheckpointCoordinator:
         self._group = GroupProgress(job, group_offsets, document=document, clock=clock)
         self._now = now
         self._hook = hook
+        self.observe: StepHook = no_hook
         self.ids = AttemptIds.of(job.spec, hint=document.hint, bounds=document.slots)
         self._prepared_id = self.committed_id = document.checkpoint_id
         self._clock, self._made_at = clock, clock()
@@ -93,7 +95,7 @@ class CheckpointCoordinator:
 
     def before_flush(self, checkpoint_id: int) -> None:
         """The write tasks of the checkpoint start next. Called by the write stage."""
-        self._hook(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
+        self._at(ProtocolStep.BEFORE_FLUSH, checkpoint_id)
 
     def ids_in_use(self) -> list[str]:
         """Ids that the running checkpoints' tasks may write under, until their commits are proven.
@@ -181,7 +183,7 @@ class CheckpointCoordinator:
         if checkpoint.checkpoint_id <= self.document.checkpoint_id:
             LOG.info("checkpoint %d was completed before, nothing to do", checkpoint.checkpoint_id)
             return None
-        self._hook(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
+        self._at(ProtocolStep.AFTER_FLUSH, checkpoint.checkpoint_id)
         began, _ = self._running.get(checkpoint.checkpoint_id, (self._made_at, ()))
         writes = bool(checkpoint.committables)
         times = self._commits.require_open(checkpoint.committables, began=began) if writes else None
@@ -190,7 +192,7 @@ class CheckpointCoordinator:
             self._document_after(checkpoint, times), deadline=times.write_by if times is not None else None
         )
         written = time.monotonic()
-        self._hook(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
+        self._at(ProtocolStep.AFTER_WRITE, checkpoint.checkpoint_id)
         if times is not None and times.commit_by.expired:
             msg = f"checkpoint {checkpoint.checkpoint_id} is final, but its transactions may have timed out"
             raise TransactionFenced(msg)
@@ -201,7 +203,7 @@ class CheckpointCoordinator:
         self.committed_id = checkpoint.checkpoint_id
         self._running.pop(checkpoint.checkpoint_id, None)
         committed = time.monotonic()
-        self._hook(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
+        self._at(ProtocolStep.AFTER_COMMITS, checkpoint.checkpoint_id)
         self._group.commit(checkpoint)
         if not next_runs:
             self.renew()
@@ -252,11 +254,11 @@ class CheckpointCoordinator:
         :raises CheckpointError: see :meth:`CheckpointStore.write`.
         """
         number = self.document.checkpoint_id + 1
-        self._hook(ProtocolStep.AFTER_FLUSH, number)
+        self._at(ProtocolStep.AFTER_FLUSH, number)
         started = time.monotonic()
         size = self._writer.write(replace(self.document, checkpoint_id=number, engine=engine, created_at=self._now()))
         self._prepared_id = self.committed_id = number
-        self._hook(ProtocolStep.AFTER_WRITE, number)
+        self._at(ProtocolStep.AFTER_WRITE, number)
         millis = round((time.monotonic() - started) * 1000)
         return Completed(document=self.document, bytes=size, write_millis=millis, commit_millis=0)
 
@@ -282,6 +284,10 @@ class CheckpointCoordinator:
                 created_at=self._now(),
             )
         )  # fmt: skip
+
+    def _at(self, step: ProtocolStep, checkpoint_id: int) -> None:
+        self.observe(step, checkpoint_id)
+        self._hook(step, checkpoint_id)
 
     def _document_after(self, checkpoint: PreCommitted, times: CommitTimes | None) -> CheckpointDocument:
         topics = {each.topic for found in times.partitions.values() for each in found} if times is not None else set()

@@ -55,6 +55,7 @@ from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watch
 from sparkapp.spark.reporting.load_meter import LOAD_SECONDS, SLOW_LOAD_SECONDS
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
+from sparkapp.spark.reporting.traces import CheckpointSpans
 from sparkapp.spark.state.query_log import QueryLog, encode_engine, restored_engine
 from sparkapp.spark.tasks.client_totals import summed
 
@@ -94,6 +95,7 @@ class Attempt:
     :param consumer: configuration of the job's consumers.
     :param group_offsets: commits the group's offsets after checkpoints.
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
+    :param spans: of its checkpoints; None where nothing asks for them.
     """
 
     context: AttemptContext
@@ -108,6 +110,7 @@ class Attempt:
     retainer: CheckpointRetainer | None
     announcements: Announcements
     subtasks: StartedSubtasks | None = None
+    spans: CheckpointSpans | None = None
     _engine: Engine | None = field(default=None, init=False)
     _logged_at: float = field(default=0.0, init=False)
     _dropped: DroppedRecords = field(init=False)
@@ -229,6 +232,8 @@ class Attempt:
             finally:
                 self.context.watchdog.enter("the end of the attempt", CODE_SECONDS)
         except Exception as error:
+            if self.spans is not None:
+                self.spans.failed(error)
             if self.context.draining.is_set() or _is_last(error):
                 leave_nothing_open(self.control, self.claim, self.coordinator.document, error)
             if isinstance(error, RecordRefused):
@@ -271,6 +276,8 @@ class Attempt:
         )  # fmt: skip
         late_rows = self._engine.late_rows if self._engine is not None else 0
         self.context.progress.completed(completed, seconds, late_rows=late_rows)
+        if self.spans is not None:
+            self.spans.completed(completed, seconds)
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)

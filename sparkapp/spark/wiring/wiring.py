@@ -45,6 +45,7 @@ from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
 from sparkapp.spark.reporting.reporter import now
+from sparkapp.spark.reporting.traces import CheckpointSpans, open_spans
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.object_store.query_folder import prepared
 from sparkapp.spark.state.object_store.store import ObjectStore
@@ -152,11 +153,12 @@ class Wiring:
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
+        spans = self._trace(started.coordinator)
         return Attempt(
             context=context, session=prepared.session, folder=folder, claim=self._claim,
             control=control, consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
             group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
-            subtasks=subtasks,
+            subtasks=subtasks, spans=spans,
         )  # fmt: skip
 
     def _query_folder(self, document: CheckpointDocument) -> StateFolder:
@@ -201,6 +203,17 @@ class Wiring:
                 f"port {port} of the driver's pod cannot be opened ({error}): set another spec.metrics.prometheus.port"
             )
             self._context.reporter.warn(DriverEvent.METRICS_UNAVAILABLE, message)
+
+    def _trace(self, coordinator: CheckpointCoordinator | LocalCoordinator) -> CheckpointSpans | None:
+        opened = open_spans(self._context.job)
+        if opened is None:
+            return None
+        spans, close = opened
+        self._context.stack.callback(close)
+        spans.recovered(coordinator.document)
+        if isinstance(coordinator, CheckpointCoordinator):
+            coordinator.observe = spans.at
+        return spans
 
     def _group(
         self, cluster: KafkaClusterView, config: Mapping[str, str], security: Mapping[str, str]
