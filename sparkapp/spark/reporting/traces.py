@@ -1,4 +1,4 @@
-"""Spans of checkpoints for OpenTelemetry (ADR 103); the only importer of its library. Off where no variable asks.
+"""Spans of checkpoints for OpenTelemetry (ADR 104); the only importer of its library. Off where no variable asks.
 
 A checkpoint is a trace. Its spans begin and end at the steps of the protocol, and are made when the checkpoint ends.
 They are sent in a thread of the library, from a queue with a limit. A collector that is away loses spans, and nothing
