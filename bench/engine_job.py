@@ -44,6 +44,7 @@ def engine_job(
     json_schema: str = "",
     query: str = "",
     arrow_function: str = "",
+    function: str = "",
     engine: Engine = Engine.MICRO_BATCH,
     offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION,
     sink_properties: Mapping[str, str] | None = None,
@@ -53,7 +54,7 @@ def engine_job(
 
     :param records_a_checkpoint: with a larger backlog there is no pause between two checkpoints.
     :param json_schema: the columns of values in JSON; empty for values that stay bytes.
-    :param arrow_function: a function over Arrow batches, instead of a query.
+    :param arrow_function: a function over Arrow batches, and ``function``: over DataFrames; instead of a query.
     :param sink_properties: of the producers.
     :param query: SQL over the view ``source``; empty passes records through.
     :param kafka: of a secured broker, instead of ``bootstrap``.
@@ -69,7 +70,7 @@ def engine_job(
                 max_offsets_per_checkpoint=records_a_checkpoint,
                 value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
             ),
-            transform=Transform(sql=query, arrow=ArrowTransform(function=arrow_function)),
+            transform=Transform(sql=query, function=function, arrow=ArrowTransform(function=arrow_function)),
             sink=Sink(
                 topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}",
                 properties=sink_properties or {},
@@ -96,14 +97,19 @@ def engine_session(parallelism: int, **settings: str) -> SparkSession:
     return create_session(session_settings(job, directory=_NOWHERE) | {"spark.driver.memory": "2g"} | settings)
 
 
-def engine_driver(job: Job, spark: SparkSession, on_completed: Callable[[Completed], None]) -> Driver:
-    """A driver whose store is in memory, and that leaves the session open at its end."""
+def engine_driver(
+    job: Job, spark: SparkSession, on_completed: Callable[[Completed], None], *, state: Path | None = None
+) -> Driver:
+    """A driver whose store is in memory, and that leaves the session open at its end.
+
+    :param state: the folder for the state of operators; None for a job without.
+    """
     return Driver(
         job,
         DriverEnvironment(
             store=MemoryStore(), retained=MemoryRetainedStore(),
             write_report=lambda _: None, open_session=lambda: spark,
-            close_session=lambda _: None, folder=Path(tempfile.mkdtemp(prefix="bench-query-")),
-            stateful_allowed=False, credentials=credentials_directory(), on_completed=on_completed,
+            close_session=lambda _: None, folder=state or Path(tempfile.mkdtemp(prefix="bench-query-")),
+            stateful_allowed=state is not None, credentials=credentials_directory(), on_completed=on_completed,
         ),
     )  # fmt: skip

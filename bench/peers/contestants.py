@@ -76,11 +76,12 @@ _AS_FLINKS_OFFSETS = {**_CONTINUOUS, **_NO_LINGER, "offset-commit": "OnCheckpoin
 """Flink commits offsets to the group after a checkpoint, too, and not in the transactions."""
 _FUNCTION = {"arrow-function": "bench.peers.programs.same_records:same_records"}
 _COPY, _PROJECT = frozenset({Shape.COPY}), frozenset({Shape.PROJECT})
+_KEYED = frozenset({Shape.COUNT, Shape.DEDUPLICATE})
 
 CONTESTANTS = (
     Contestant(
         name="ours-exactly-once", title="ours, micro-batch", program="ours", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_COPY | _PROJECT, options=_KEY_AND_VALUE, paces=_intervals(1000, **_NO_LINGER),
+        shapes=_COPY | _PROJECT | _KEYED, options=_KEY_AND_VALUE, paces=_intervals(1000, **_NO_LINGER),
     ),
     Contestant(
         name="ours-continuous", title="ours, continuous", program="ours-continuous",
@@ -144,7 +145,7 @@ CONTESTANTS = (
     ),
     Contestant(
         name="flink-sql", title="Flink SQL", program="flink", delivery_guarantee=_EXACTLY_ONCE,
-        shapes=_PROJECT, options=_FLINK_TUNED,
+        shapes=_PROJECT | _KEYED, options=_FLINK_TUNED,
     ),
 )  # fmt: skip
 Command = Sequence[str | Path]

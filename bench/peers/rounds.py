@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.broker import drop_topic, make_topic
@@ -21,6 +22,8 @@ from bench.records import EndOffsets, count_committed, write_records
 WARM_SHARE = 0.2
 """The records before it pay for code generation, workers and connections."""
 INTERVAL_MILLIS = 1000
+_STATE_MEMORY = "256m"
+"""For the caches and buffers of state in an executor, as our engine has by default."""
 _RUN_SECONDS = 900.0
 _WATCH_SECONDS = 0.05
 
@@ -105,8 +108,9 @@ class ThroughputRounds:
         """Every contestant once a round; every second round has the opposite order."""
         source = make_topic(self.bootstrap, self.workload.partitions)
         write_records(
-            self.bootstrap, source, self.workload.values(), records=self.records, partitions=self.workload.partitions
-        )
+            self.bootstrap, source, self.workload.values(self.records), records=self.records,
+            partitions=self.workload.partitions,
+        )  # fmt: skip
         for number in range(rounds):
             for contestant in self.contestants[:: -1 if number % 2 else 1]:
                 yield self._run(contestant, source, number)
@@ -128,10 +132,17 @@ class ThroughputRounds:
         task = Task(
             bootstrap=self.bootstrap, source=source, sink=sink, records=self.records,
             delivery_guarantee=contestant.delivery_guarantee, parallelism=self.parallelism,
-            interval_millis=INTERVAL_MILLIS, shape=self.workload.shape, options=contestant.options,
+            interval_millis=INTERVAL_MILLIS, shape=self.workload.shape,
+            options=contestant.options,
         )  # fmt: skip
         program = self.programs.program(contestant.program)
         with ExitStack() as stack:
+            if task.shape.keeps_state:
+                folder = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="bench-state-", ignore_cleanup_errors=True)
+                )
+                given = {"expected": str(expected), "state": folder, "state-memory": _STATE_MEMORY}
+                task = replace(task, options={**task.options, **given})
             progress = stack.enter_context(watched_sink(self.bootstrap, sink, expected))
             usage = stack.enter_context(watch(program.session))
             started = time.monotonic()

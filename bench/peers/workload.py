@@ -11,8 +11,18 @@ from bench.values import DIFFERENT_VALUES, incompressible
 
 JSON_COLUMNS = "id BIGINT, customer STRING, country STRING, amount DOUBLE, at STRING, note STRING"
 """The columns of the records of :attr:`Shape.PROJECT`, as Spark and Flink both write them."""
+EVENT_COLUMNS = "id BIGINT, at BIGINT, note STRING"
+"""Those of the shapes with state; ``at`` is in milliseconds."""
 LARGE = 50.0
 """Half of the records have an amount above it."""
+
+
+WINDOW_SECONDS = 10
+LAST_MILLIS = 4_102_444_800_000
+"""Events from here on (2100) end all windows, and are in no result."""
+_STRIDE = 7919
+"""Between the ids of two events: a prime, so that all ids come in an order that is not theirs."""
+_WINDOWS, _FIRST_MILLIS = 2, 1_767_225_600_000
 
 
 class Shape(StrEnum):
@@ -22,6 +32,15 @@ class Shape(StrEnum):
     """Key and value as bytes."""
     PROJECT = "project"
     """Parse JSON, keep the records with an amount above :data:`LARGE`, write id, customer and amount as JSON."""
+    COUNT = "count"
+    """Parse JSON, count the events of each id in windows of :data:`WINDOW_SECONDS`, write final counts as JSON."""
+    DEDUPLICATE = "deduplicate"
+    """Parse JSON, write the first event of each id as JSON."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the result of a record depends on others."""
+        return self in (Shape.COUNT, Shape.DEDUPLICATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +58,21 @@ class Workload:
     partitions: int
     shape: Shape = Shape.COPY
 
-    def values(self) -> list[bytes]:
-        """Different values; the topic has them again and again."""
+    def values(self, records: int) -> list[bytes]:
+        """Different values; the topic has them again and again.
+
+        :param records: of the topic. With state each of them is another value.
+        """
+        if self.shape.keeps_state:
+            return _events(self.shape, self.size, records, self.partitions)
         return incompressible(self.size) if self.shape is Shape.COPY else _orders(self.size, self.partitions)
 
     def expected(self, records: int) -> int:
         """Records in the sink after a run over ``records`` of the source."""
         if self.shape is Shape.COPY:
             return records
+        if self.shape.keeps_state:
+            return _ids(self.shape, records) * (_WINDOWS if self.shape is Shape.COUNT else 1)
         turns, rest = divmod(records, 2 * self.partitions)
         return turns * self.partitions + max(0, rest - self.partitions)
 
@@ -68,6 +94,26 @@ def _orders(size: int, partitions: int) -> list[bytes]:
     return orders
 
 
+def _ids(shape: Shape, records: int) -> int:
+    """Different ids: each has two events in each window, or every second id has two."""
+    return records // 4 if shape is Shape.COUNT else 2 * records // 3
+
+
+def _events(shape: Shape, size: int, records: int, partitions: int) -> list[bytes]:
+    """Events in the order of their time. The last of each partition ends all windows."""
+    ids, body, chance = _ids(shape, records), records - partitions, random.Random(7)
+    events = []
+    for number in range(records):
+        since = number * _WINDOWS * WINDOW_SECONDS * 1000 // body
+        event = {
+            "id": number * _STRIDE % ids, "at": _FIRST_MILLIS + since if number < body else 2 * LAST_MILLIS, "note": "",
+        }  # fmt: skip
+        missing = max(0, size - len(json.dumps(event)))
+        event["note"] = f"{chance.getrandbits(4 * missing):0{missing}x}" if missing else ""
+        events.append(json.dumps(event).encode())
+    return events
+
+
 WORKLOADS = (
     Workload(name="small", title="Records of 100 bytes, 4 partitions", records=3_000_000, size=100, partitions=4),
     Workload(
@@ -79,6 +125,14 @@ WORKLOADS = (
     Workload(
         name="json", title="JSON of 200 bytes: parse, filter, project, 4 partitions", records=1_000_000, size=200,
         partitions=4, shape=Shape.PROJECT,
+    ),
+    Workload(
+        name="count", title="JSON of 100 bytes: windows of 10 s by 250 thousand ids, 4 partitions", records=1_000_000,
+        size=100, partitions=4, shape=Shape.COUNT,
+    ),
+    Workload(
+        name="deduplicate", title="JSON of 100 bytes: the first of each of 667 thousand ids, 4 partitions",
+        records=1_000_000, size=100, partitions=4, shape=Shape.DEDUPLICATE,
     ),
 )  # fmt: skip
 GROWTH = "growth"

@@ -19,9 +19,10 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Flink as a contestant: a local cluster in this JVM for each task of the standard input. The line of a task is described
  * in bench/peers/program.py; further options are {@code --consumer.KEY VALUE} and {@code --producer.KEY VALUE}.
  *
- * <p>The shape "copy" is a job of the DataStream API, "project" one of Flink SQL. Objects are reused, checkpoints follow
+ * <p>The shape "copy" is a job of the DataStream API, the others are of Flink SQL. Objects are reused, checkpoints follow
  * each other at the interval, and partitions are not discovered. With {@code --checkpoints FOLDER} and {@code --id ID}
- * the job resumes from its newest checkpoint there.
+ * the job resumes from its newest checkpoint there. With {@code --state FOLDER} state is in RocksDB, and checkpoints are
+ * incremental.
  */
 public final class Contestant {
     private final Map<String, String> options = new HashMap<>();
@@ -30,6 +31,7 @@ public final class Contestant {
     final String sink;
     final boolean bounded;
     final DeliveryGuarantee guarantee;
+    final String shape;
     final String id;
 
     private Contestant(String line, int number) {
@@ -40,6 +42,7 @@ public final class Contestant {
         bootstrap = options.get("bootstrap");
         source = options.get("source");
         sink = options.get("sink");
+        shape = options.get("shape");
         bounded = Long.parseLong(options.get("records")) > 0;
         String name = options.get("delivery-guarantee");
         guarantee = switch (name) {
@@ -64,6 +67,13 @@ public final class Contestant {
     private StreamExecutionEnvironment environment() throws IOException {
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0");
+        String state = options.get("state");
+        if (state != null) {
+            configuration.setString("state.backend.type", "rocksdb");
+            configuration.setString("execution.checkpointing.incremental", "true");
+            configuration.setString("execution.checkpointing.dir", "file://" + state);
+            configuration.setString("taskmanager.memory.managed.size", options.get("state-memory"));
+        }
         String checkpoints = options.get("checkpoints");
         if (checkpoints != null) {
             configuration.setString("execution.checkpointing.dir", "file://" + checkpoints);
@@ -90,9 +100,12 @@ public final class Contestant {
 
     /** Runs the task to its end, or to the next line of the input. */
     private void run(BufferedReader input) throws Exception {
-        JobClient job = options.get("shape").equals("project")
-                ? ProjectJob.start(this, environment())
-                : CopyJob.start(this, environment());
+        JobClient job = switch (shape) {
+            case "project" -> ProjectJob.start(this, environment());
+            case "count", "deduplicate" -> KeyedJob.start(this, environment());
+            case "copy" -> CopyJob.start(this, environment());
+            default -> throw new IllegalArgumentException(shape);
+        };
         if (!bounded) {
             input.readLine();
             job.cancel().get();

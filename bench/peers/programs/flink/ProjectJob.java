@@ -18,12 +18,12 @@ final class ProjectJob {
                 .orElseThrow();
     }
 
-    private static String table(Contestant task, String name, String columns, String topic, String options) {
+    static String table(Contestant task, String name, String columns, String topic, String options) {
         return "CREATE TABLE " + name + " (" + columns + ") WITH ('connector' = 'kafka', 'format' = 'json'"
                 + option("topic", topic) + option("properties.bootstrap.servers", task.bootstrap) + options + ")";
     }
 
-    private static String source(Contestant task) {
+    static String source(Contestant task) {
         StringBuilder options = new StringBuilder();
         options.append(option("properties.group.id", task.id));
         options.append(option("properties.isolation.level", "read_committed"));
@@ -36,7 +36,7 @@ final class ProjectJob {
         return options.toString();
     }
 
-    private static String sink(Contestant task) {
+    static String sink(Contestant task) {
         StringBuilder options = new StringBuilder();
         options.append(option("sink.delivery-guarantee", task.guarantee.toString()));
         options.append(option("sink.transactional-id-prefix", task.id));

@@ -15,7 +15,7 @@ from sparkapp.source.formats.json_text.decoder import JsonDecoder
 def test_the_records_are_those_above_the_limit_as_compact_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.peers.workload.DIFFERENT_VALUES", 1000)
     (workload,) = (each for each in WORKLOADS if each.shape is Shape.PROJECT)
-    values = workload.values()
+    values = workload.values(0)
     orders, errors = JsonDecoder(JSON_COLUMNS, "value").decode(pa.array(values, pa.binary()))
     assert errors.null_count == len(values)
     found = large_orders(pa.RecordBatch.from_arrays([orders], names=["value"]))
