@@ -55,11 +55,13 @@ def add_commands(commands: Any) -> None:
 
 def _answer(options: argparse.Namespace) -> int:
     """A line for each KafkaSparkJob. Other kinds of the files are left out."""
-    verdicts = []
+    verdicts: list[dict[str, Any]] = []
+    kinds: dict[str, None] = {}
     planner = None if options.no_plan else Planner()
     try:
         for file in options.files:
             bodies = list(objects(file))
+            kinds |= dict.fromkeys(str(body.get("kind")) for body in bodies)
             for body in (each for each in bodies if each.get("kind") == names.KIND):
                 verdict = {"file": file, "job": str(identity_of(body, options.namespace).key)}
                 verdict |= _judge(body, options.namespace)
@@ -73,7 +75,8 @@ def _answer(options: argparse.Namespace) -> int:
         if planner is not None:
             planner.close()
     if not verdicts:
-        sys.stderr.write(f"no {names.KIND} in {', '.join(options.files)}\n")
+        found = f": there is {', '.join(kinds)}" if kinds else ""
+        sys.stderr.write(f"no {names.KIND} in {', '.join(options.files)}{found}\n")
         return 2
     if options.output == "json":
         print(json.dumps(verdicts, indent=2))

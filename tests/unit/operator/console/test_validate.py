@@ -99,7 +99,11 @@ def test_the_examples_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a: [", "- is not YAML"), ("kind: Pod", "no KafkaSparkJob in -"), ("", "no KafkaSparkJob in -")],
+    [
+        ("a: [", "- is not YAML"),
+        ("kind: KafkaSparkJobs", "no KafkaSparkJob in -: there is KafkaSparkJobs\n"),
+        ("", "no KafkaSparkJob in -"),
+    ],
 )
 def test_a_file_without_a_job_is_no_success(
     text: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
