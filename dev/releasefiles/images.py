@@ -32,16 +32,19 @@ def write_images(folder: Path, *, base_image: str = "", archive: str = "", names
         for name in names:
             image = Image(name)
             layout = build_from_nothing(image, Source(base_image, archive), Path(work))
-            publish(layout, attach(image, layout), folder, f"{name}-{__version__}")
+            publish(layout, attach(image, layout), folder, name, __version__)
             digests[name] = layout.digest
     (folder / DIGESTS).write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
 
 
-def publish(layout: Layout, bill: Path, folder: Path, name: str) -> None:
-    """Writes ``NAME.oci.tar`` of an image with its referrers, and ``NAME.cdx.json``.
+def publish(layout: Layout, bill: Path, folder: Path, name: str, version: str) -> None:
+    """Writes ``NAME-VERSION.oci.tar`` of an image with its referrers, and ``NAME-VERSION.cdx.json``.
+
+    The tag in the archive is the version: ``ctr images import --base-name`` takes an image's name from there.
 
     :param bill: the file of the bill of materials.
     """
-    shutil.copyfile(bill, folder / f"{name}.cdx.json")
-    with (folder / f"{name}.oci.tar").open("wb") as target:
+    layout.rename(version)
+    shutil.copyfile(bill, folder / f"{name}-{version}.cdx.json")
+    with (folder / f"{name}-{version}.oci.tar").open("wb") as target:
         write_tar(layout.folder, target)

@@ -15,6 +15,7 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _EMPTY = "application/vnd.oci.empty.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
+_TAG = "org.opencontainers.image.ref.name"
 _EXECUTABLE = 0o755
 
 
@@ -69,7 +70,7 @@ class Layout:
         self.folder = folder
         index = json.loads((folder / "index.json").read_bytes())
         for entry in index["manifests"]:
-            if entry.get("annotations", {}).get("org.opencontainers.image.ref.name") == tag:
+            if entry.get("annotations", {}).get(_TAG) == tag:
                 self._entry: Mapping[str, Any] = entry
                 break
         else:
@@ -93,6 +94,15 @@ class Layout:
     def config(self) -> Any:
         """The image's configuration: user, environment, entry point, history."""
         return json.loads(self._blob(str(self._manifest["config"]["digest"])).read_bytes())
+
+    def rename(self, tag: str) -> None:
+        """Gives the image another tag in the layout."""
+        index_file = self.folder / "index.json"
+        index = json.loads(index_file.read_bytes())
+        for entry in index["manifests"]:
+            if entry["digest"] == self.digest:
+                entry["annotations"] = {**entry.get("annotations", {}), _TAG: tag}
+        index_file.write_text(json.dumps(index))
 
     def attach(self, media_type: str, content: bytes, title: str) -> None:
         """Adds ``content`` to the layout as an artifact whose subject is the image (a referrer of OCI 1.1).

@@ -80,6 +80,26 @@ def test_the_command_works_in_an_empty_environment(wheel: Path, tmp_path: Path) 
     assert "pip install 'kafkaspark[local]'" in refused.stderr
 
 
+def test_a_job_of_the_wheel_is_tested_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    """``init`` and pytest, with nothing of this repository: PySpark and the clients come with the extra."""
+    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
+    # As in `make setup`, whose cache has the wheel that is built of pyspark's sources.
+    built = [f"--build-constraints={ROOT / 'locks/build.txt'}", "--config-setting=--build-option=--compression=stored"]
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--no-config", "--quiet", "--python=venv"]
+    run(*uv, *built, f"kafkaspark[local] @ {wheel.as_uri()}", "pytest", cwd=tmp_path)
+    run("venv/bin/kafkaspark", "init", "orders", cwd=tmp_path)
+    assert "1 passed" in run(str(tmp_path / "venv/bin/python"), "-m", "pytest", "-q", cwd=tmp_path / "orders")
+
+
+def test_the_source_archive_is_installed_with_its_extension(release: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
+    archive = str(release / f"kafkaspark-{__version__}.tar.gz")
+    run("venv/bin/python", "-m", "pip", "install", "-q", archive, cwd=tmp_path, KAFKASPARK_NATIVE="required")
+    run("venv/bin/python", "-c", "import sparkapp.dataplane.native._kafka_arrow", cwd=tmp_path)
+    run("venv/bin/kafkaspark", "init", "orders", "--template", "sql", cwd=tmp_path)
+    assert ": valid; engine " in run("venv/bin/kafkaspark", "validate", "orders/job.yaml", cwd=tmp_path)
+
+
 def test_the_checksums_are_those_of_all_files(release: Path) -> None:
     checked = run("sha256sum", "--check", "SHA256SUMS", cwd=release).splitlines()
     assert sorted(line.removesuffix(": OK") for line in checked) == sorted(

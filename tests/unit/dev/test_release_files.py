@@ -42,12 +42,13 @@ def test_an_image_is_published_with_its_bill(layout: Layout, tmp_path: Path) -> 
     bill, folder = tmp_path / "bill.json", tmp_path / "release"
     bill.write_text("{}")
     folder.mkdir()
-    publish(layout, bill, folder, "operator-1")
-    assert sorted(path.name for path in folder.iterdir()) == ["operator-1.cdx.json", "operator-1.oci.tar"]
-    with tarfile.open(folder / "operator-1.oci.tar") as archive:
+    publish(layout, bill, folder, "operator", "2.0")
+    assert sorted(path.name for path in folder.iterdir()) == ["operator-2.0.cdx.json", "operator-2.0.oci.tar"]
+    with tarfile.open(folder / "operator-2.0.oci.tar") as archive:
         archive.extractall(tmp_path / "again", filter="data")
     assert files_of(tmp_path / "again") == files_of(layout.folder)
-    assert Layout(tmp_path / "again", TAG).digest == layout.digest
+    # Whoever imports the archive finds the image by its version. All had the tag of the builder, latest.
+    assert Layout(tmp_path / "again", "2.0").digest == layout.digest
 
 
 def test_a_build_that_fails_leaves_its_log_and_names_the_cause(
