@@ -44,7 +44,9 @@ _JOBS, _OPERATOR, _LAST = 1, 2, 3
 WIDTH = {_JOBS: 5, _OPERATOR: 5, _LAST: 6}
 """Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
-CHANGE_THE_OPERATOR = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "upgrade"))
+CHANGE_THE_OPERATOR = tuple(
+    f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "release", "upgrade")
+)
 """They install another release, or end the operator, which every other test on the cluster uses."""
 _STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "no_leak"))
 """About half of the time of the other tests on the cluster."""
