@@ -182,7 +182,7 @@ class Wiring:
             checks.check_kafka(job, clusters)
         except TopicNotFound as error:
             self._enter_import()
-            raise with_code_error(error, job.spec.transform) from error
+            raise with_code_error(error, job) from error
         return clusters
 
     def _enter_import(self) -> None:
