@@ -5,8 +5,8 @@
     with ObjectStoreServer(tmp_path) as store:
         S3Storage(bucket=BUCKET, endpoint=store.endpoint, path_style_access=True)
 
-It is gofakes3 behind real HTTP. SeaweedFS was tried: its modules are 2.5 GB, and its build took more than a quarter of
-an hour on two busy cores.
+It is gofakes3 behind real HTTP. SeaweedFS was not tried to the end: its modules are 2.5 GB, and took nine minutes to
+fetch.
 """
 
 from __future__ import annotations
