@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +18,17 @@ RANGE = range(20000, 30000)
 
 Above the fixed ports of :mod:`localcluster.settings`.
 """
+_FOLDER = Path("/tmp")  # noqa: S108 - the file is opened as one of this user that is no link
 
 
 def free_ports(count: int, *, counter: Path | None = None) -> list[int]:
     """Different TCP ports that nothing listens at. Later calls return other ports, until the range is used up.
 
-    :param counter: the file by which processes share the range; by default in the folder for temporary files.
+    :param counter: the file by which processes share the range; by default of the machine and the user. ``TMPDIR`` has
+        no say: processes with folders of their own share the ports all the same.
     :raises OSError: too few ports are free, or the file belongs to another user.
     """
-    place = Path(tempfile.gettempdir()) / f"kafkaspark-ports-{os.getuid()}" if counter is None else counter
+    place = _FOLDER / f"kafkaspark-ports-{os.getuid()}" if counter is None else counter
     with _locked(place) as file:
         text = os.pread(file, 16, 0)
         number = int(text) if text.isdigit() else 0

@@ -111,7 +111,7 @@ def test_a_window_is_written_when_the_watermark_has_passed_it(run_transform: Run
 
 
 def test_state_needs_a_volume_as_in_the_cluster(run_transform: Run, python: Job) -> None:
-    with pytest.raises(ConfigurationError, match="the job has no volume for it") as refused:
+    with pytest.raises(ConfigurationError, match="the job has no place for it") as refused:
         run_transform(python(COUNT), [at(1)])
     assert "spec.checkpoint.stateVolume.claimName" in refused.value.remedy
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +57,16 @@ def test_a_counter_that_is_no_number_begins_at_zero(own_range: Callable[[int], l
     (tmp_path / "link").symlink_to(tmp_path / "counter")
     with pytest.raises(OSError, match="link"):
         free_ports(1, counter=tmp_path / "link")
+
+
+def test_processes_with_temporary_folders_of_their_own_share_the_ports(tmp_path: Path) -> None:
+    code = "from localcluster.machine.ports import free_ports; print(free_ports(1))"
+    given = []
+    for name in ("this", "that"):
+        (folder := tmp_path / name).mkdir()
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        given.append(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True))
+    assert given[0] != given[1]
 
 
 @pytest.mark.parametrize(
