@@ -92,6 +92,7 @@ def test_the_clusters_stages_come_first_next_to_one_patient_stream_at_a_time() -
 
 def test_a_stream_that_failed_tells_its_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.streams.ARTIFACTS", tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     test = tmp_path / "test_it.py"
     test.write_text("def test_passes(): pass\ndef test_fails(): assert 0\ndef test_breaks(missing): pass\n")
     failing = Stream("failing", [str(test), f"--rootdir={tmp_path}", "-c", os.devnull, "-ra"])
