@@ -45,7 +45,8 @@ WIDTH = {_JOBS: 5, _OPERATOR: 5, _LAST: 6}
 """Number of parallel streams in a stage that streams without the cluster take part in."""
 _CLUSTER = "tests/e2e"
 CHANGE_THE_OPERATOR = tuple(
-    f"{_CLUSTER}/test_{name}.py" for name in ("lifecycle", "network_policies", "release", "upgrade")
+    f"{_CLUSTER}/test_{name}.py"
+    for name in ("absences", "canary", "lifecycle", "network_policies", "release", "upgrade")
 )
 """They install another release, or end the operator, which every other test on the cluster uses."""
 _STORIES = tuple(f"{_CLUSTER}/test_{name}.py" for name in ("story", "crash_points", "no_leak"))

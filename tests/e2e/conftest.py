@@ -9,6 +9,8 @@ import pytest
 
 from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
+from clusterjob.kubectl import Kubectl
+from clusterjob.watch import PATIENCE, Watch
 from localcluster.errors import SetupError
 from tests.support.kubernetes.cluster_job import ClusterJob
 
@@ -55,3 +57,25 @@ def make_cluster_job(operator: ClusterEnvironment) -> Iterator[MakeClusterJob]:
     yield make
     for cluster_job in made:
         cluster_job.close()
+
+
+@pytest.fixture
+def deployment(operator: ClusterEnvironment) -> Iterator[Kubectl]:
+    """kubectl in the operator's namespace; the operator is back after the test, whatever happened."""
+    kubectl = Kubectl(operator, installation.NAMESPACE)
+    yield kubectl
+    start_operator(kubectl)
+    status = ("rollout", "status", f"--selector={installation.SELECTOR}", "deployment", f"--timeout={PATIENCE:.0f}s")
+    kubectl.run(*status, seconds=PATIENCE + 10)
+
+
+def stop_operator(deployment: Kubectl) -> None:
+    """Blocks until none is left."""
+    deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=0")
+    with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:
+        watch.wait("no operator is left", lambda found: not found)
+
+
+def start_operator(deployment: Kubectl) -> None:
+    """Returns at once."""
+    deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=1")

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from clusterjob.kafka.reading import read_committed
 from clusterjob.live_job import KIND
+from clusterjob.oracle import longest_pause
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 CALM, MORE = 250, 1000
 """Records a second. The function takes a millisecond for each, so a subtask reads somewhat less than 1000."""
 FOLLOWED_SECONDS = 10.0
+LONGEST_PAUSE = 3.0
+"""In seconds, between two records by their own times. A quiet machine needs less than one."""
 FITS = frozenset({"Balanced", "WaitsToShrink"})
 """Findings of a job with enough subtasks."""
 _MODULE = """
@@ -24,7 +28,7 @@ import time
 
 def slow(batch):
     time.sleep(0.001 * batch.num_rows)
-    return batch
+    return batch.drop_columns(["timestamp"])
 """
 
 
@@ -60,18 +64,22 @@ def test_four_times_the_load_is_followed_in_place_within_seconds(cluster_job: Cl
     with pouring(cluster_job, CALM, 30):
         job.wait("a load that fits", lambda status: finding(status) in FITS, seconds=60)
         assert job.status["parallelism"] == 1
-    began = time.monotonic()
+    began, since = time.monotonic(), time.time()
     with pouring(cluster_job, MORE, 40) as loaded:
         job.wait("more subtasks", lambda status: status.get("parallelism", 1) > 1, seconds=60)
         followed = time.monotonic() - began
         job.wait("a load that fits", lambda status: finding(status) in FITS, seconds=60)
-    print(f"followed after {followed:.1f} s: {job.status['autoscaler']}")
+        until = time.time()
     cluster_job.assert_exactly_once(loaded.result())
+    sink = read_committed(cluster_job.environment.bootstrap, cluster_job.sink)
+    pause = longest_pause(sink, since=since, until=until)
+    print(f"followed after {followed:.1f} s, {pause:.2f} s without a record: {job.status['autoscaler']}")
     assert job.attempt == 1, "in place"
     found = cluster_job.kubectl.get(KIND, NAME)
     assert found is not None
     assert found["spec"]["parallelism"] == 1, "the spec is its owner's"
     assert followed <= FOLLOWED_SECONDS
+    assert pause <= LONGEST_PAUSE
 
     job.wait("one subtask again", lambda status: status.get("parallelism") == 1, seconds=120)
     cluster_job.assert_exactly_once(cluster_job.load(CALM))

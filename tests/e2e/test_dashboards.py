@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,12 +13,13 @@ import yaml
 from clusterjob import installation
 from clusterjob.kubectl import Kubectl
 from dashboards import DASHBOARDS, Dashboard
-from localcluster.machine.ports import free_ports
 from sparkapp.model import names
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.api_client import await_that
 from tests.support.kubernetes.chart_alerts import rules
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
+from tests.support.kubernetes.prometheus import Target, answer
+from tests.support.kubernetes.prometheus import prometheus as running_prometheus
 
 NEVER = frozenset({
     "Watermark lag", "Restarts", "Refused watches and dropped events", "Oldest open transactions",
@@ -41,48 +39,13 @@ def cluster_job(make_cluster_job: MakeClusterJob) -> ClusterJob:
 
 @pytest.fixture(scope="module")
 def prometheus(cluster_job: ClusterJob, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of Debian's Prometheus, which reads both pods each second with the labels of the chart's monitors."""
-    folder = tmp_path_factory.mktemp("prometheus")
-    subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, check=True, capture_output=True)
-    subprocess.run(["dpkg", "-x", str(next(folder.glob("*.deb"))), "."], cwd=folder, check=True)
+    """The address of a Prometheus that reads both pods with the labels of the chart's monitors."""
     operator = Kubectl(cluster_job.environment, installation.NAMESPACE).list("pods", installation.SELECTOR)[0]
     driver = cluster_job.kubectl.get("pod", names.driver_pod(NAME, cluster_job.job.attempt)) or {}
     labels = {"namespace": cluster_job.namespace, "kafkaspark_io_job": NAME}
-    jobs = [("operator", operator, 8080, {}), ("driver", driver, 8090, labels)]
-    config = {
-        "global": {"scrape_interval": "1s"},
-        "scrape_configs": [
-            {"job_name": name, "honor_labels": True,
-             "static_configs": [{"targets": [f"{pod['status']['podIP']}:{port}"], "labels": given}]}
-            for name, pod, port, given in jobs
-        ],
-    }  # fmt: skip
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    (port,) = free_ports(1)
-    address = f"127.0.0.1:{port}"
-    command = ["usr/bin/prometheus", f"--web.listen-address={address}", "--config.file=prometheus.yml"]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
-        try:
-            await_that("Prometheus answers", lambda: _is_ready(address), pause=0.5)
-            yield address
-        finally:
-            process.terminate()
-
-
-def _is_ready(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=20):
-            return True
-    except OSError:
-        return False
-
-
-def answer(address: str, query: str) -> list[Any]:
-    asked = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-    with urllib.request.urlopen(asked, timeout=20) as response:
-        found = json.load(response)
-    assert found["status"] == "success", found
-    return list(found["data"]["result"])
+    targets = Target("operator", operator, 8080, {}), Target("driver", driver, 8090, labels)
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), *targets) as address:
+        yield address
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)

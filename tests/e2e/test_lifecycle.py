@@ -13,9 +13,9 @@ from clusterjob import installation
 from clusterjob.environment import ClusterEnvironment
 from clusterjob.kubectl import Kubectl
 from clusterjob.live_job import KIND
-from clusterjob.watch import PATIENCE, Watch
+from clusterjob.watch import Watch
 from sparkapp.model import names
-from tests.e2e.conftest import MakeClusterJob
+from tests.e2e.conftest import MakeClusterJob, start_operator, stop_operator
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
 
 BATCH = 5_000
@@ -40,22 +40,6 @@ def pod_uids(cluster_job: ClusterJob) -> dict[str, str]:
     """Driver and executors of the current attempt."""
     pods = cluster_job.job.pods(names.ROLE_DRIVER) + cluster_job.job.pods(names.ROLE_EXECUTOR)
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
-
-
-@pytest.fixture
-def deployment(operator: ClusterEnvironment) -> Iterator[Kubectl]:
-    """kubectl in the operator's namespace; the operator is back after the test, whatever happened."""
-    kubectl = Kubectl(operator, installation.NAMESPACE)
-    yield kubectl
-    kubectl.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=1")
-    kubectl.run(
-        "rollout",
-        "status",
-        f"--selector={installation.SELECTOR}",
-        "deployment",
-        f"--timeout={PATIENCE:.0f}s",
-        seconds=PATIENCE + 10,
-    )
 
 
 def test_conditions_follow_the_conventions(cluster_job: ClusterJob) -> None:
@@ -134,14 +118,12 @@ def test_a_restarted_operator_adopts_what_runs(cluster_job: ClusterJob, deployme
 
 def test_a_job_needs_no_operator_to_continue(cluster_job: ClusterJob, deployment: Kubectl) -> None:
     pods, attempt = pod_uids(cluster_job), cluster_job.job.attempt
-    deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=0")
-    with Watch(deployment, "pods", f"--selector={installation.SELECTOR}") as watch:
-        watch.wait("no operator is left", lambda found: not found)
+    stop_operator(deployment)
 
     checkpoint = cluster_job.job.state.latest.checkpoint
     records = cluster_job.load(BATCH)
     cluster_job.job.wait_checkpoint(checkpoint + 1)
-    deployment.run("scale", "deployment", f"--selector={installation.SELECTOR}", "--replicas=1")
+    start_operator(deployment)
     cluster_job.assert_exactly_once(records)
     assert (pod_uids(cluster_job), cluster_job.job.attempt) == (pods, attempt)
 
