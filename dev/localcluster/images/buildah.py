@@ -72,7 +72,7 @@ class Buildah:
         source = f"containers-storage:[overlay@{self._root}+{self._run_root}]{image}"
         run([*copying, source, f"oci:{folder}:latest"], log=self._logs / f"export-image-{layout}.log")
         written = Layout(folder, "latest")
-        written.discard_other_blobs()
+        written.discard_other_images()
         return written
 
     def exported(self, layout: str) -> Layout | None:

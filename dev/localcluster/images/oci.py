@@ -140,8 +140,13 @@ class Layout:
                 if digest not in known:
                     files.add(self._blob(digest), arcname=f"blobs/{digest.replace(':', '/')}")
 
-    def discard_other_blobs(self) -> None:
-        """Deletes the blobs of earlier builds: a layer of third-party packages is a gigabyte."""
+    def discard_other_images(self) -> None:
+        """Deletes the images of earlier builds: a layer of third-party packages is a gigabyte.
+
+        The index forgets them, too. containerd refuses an archive whose index names a manifest that is not there.
+        """
+        index_file = self.folder / "index.json"
+        index_file.write_text(json.dumps({**json.loads(index_file.read_bytes()), "manifests": [self._entry]}))
         mine = {self._blob(digest) for digest in self.blobs()}
         for blob in self.folder.glob("blobs/*/*"):
             if blob not in mine:

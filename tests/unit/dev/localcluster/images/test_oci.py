@@ -61,9 +61,13 @@ def test_a_layout_without_the_tag_is_refused(layout: Path) -> None:
 def test_the_blobs_of_previous_builds_are_thrown_away(layout: Path) -> None:
     outdated = layout / "blobs" / "sha256" / "0123"
     outdated.write_bytes(b"previous build")
+    index = json.loads((layout / "index.json").read_bytes())
+    earlier = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": "sha256:0123", "size": 14}
+    (layout / "index.json").write_text(json.dumps({**index, "manifests": [earlier, *index["manifests"]]}))
     image = Layout(layout, "latest")
-    image.discard_other_blobs()
+    image.discard_other_images()
     assert not outdated.exists()
+    assert json.loads((layout / "index.json").read_bytes()) == index, "no manifest without a blob"
     image.write_archive(io.BytesIO(), "x")
 
 
