@@ -11,16 +11,12 @@ fetch.
 
 from __future__ import annotations
 
-import http.client
-import signal
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from localcluster.kubernetes.go_build import GoProgram, build
+from localcluster.machine.http_server import HttpServer
 from localcluster.machine.ports import free_ports
-from localcluster.machine.processes import Identity, spawn
-from localcluster.machine.waiting import wait_for
 from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
 
@@ -28,58 +24,30 @@ BUCKET = "state"
 PROGRAM = GoProgram(
     name="objectstore", sources=REPOSITORY / "dev" / "localcluster" / "objectstore" / "server", variables=()
 )
-_START_SECONDS = 60.0
-_STOP_SECONDS = 10.0
 
 
-class ObjectStoreServer:
+class ObjectStoreServer(HttpServer):
     """A server on a free loopback port; it starts and ends with the block. It takes any access key.
 
     :param directory: of its log.
     :raises SetupError: it cannot be built, or does not start.
     """
 
+    title = "the object store"
+    log_name = "object-store.log"
+    ready_path = "/"
+    start_seconds = 60.0
+
     def __init__(self, directory: Path) -> None:
         settings, progress = Settings.from_environment(), Progress()
         with progress.step("build an object store") as step:
             self._program = build(PROGRAM, settings, step)
-        self._directory = directory
-        (self.port,) = free_ports(1)
-        self._process: Identity | None = None
+        super().__init__(directory, free_ports(1)[0])
 
     @property
     def endpoint(self) -> str:
         """The address for clients on this machine."""
         return f"http://127.0.0.1:{self.port}"
 
-    def answers(self) -> bool:
-        """Whether it lists its buckets."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        log = self._directory / "object-store.log"
-        command: list[str | Path] = [self._program, "-address", f"127.0.0.1:{self.port}", "-bucket", BUCKET]
-        self._process = spawn(command, log, cwd=self._directory)
-        try:
-            wait_for("the object store answers", self.answers, seconds=_START_SECONDS, process=self._process, log=log)
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Ends it like a crash: nobody reads its objects again."""
-        self._end()
-
-    def _end(self) -> None:
-        if self._process is not None and self._process.send(signal.SIGKILL):
-            self._process.wait_until_gone(_STOP_SECONDS)
+    def _command(self) -> Sequence[str | Path]:
+        return [self._program, "-address", f"127.0.0.1:{self.port}", "-bucket", BUCKET]
