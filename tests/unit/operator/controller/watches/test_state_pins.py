@@ -147,7 +147,7 @@ async def test_a_deleted_snapshot_releases_the_state(rig: Rig) -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_snapshot_that_a_list_lacks_releases_the_state_too(rig: Rig, is_known: bool) -> None:
-    """The watch was interrupted: what it tells of the deletion has no spec."""
+    """The watch was interrupted, so its event of the deletion has no spec."""
     await rig.round()
     if not is_known:
         rig.body["status"]["state"] = "Failed"
