@@ -20,6 +20,7 @@ from localcluster.kafka.properties import Listener
 from localcluster.machine import packages
 from localcluster.machine.cached_folder import complete, exclusive
 from localcluster.machine.commands import run
+from localcluster.machine.maven import copy_dependencies
 from localcluster.machine.ports import free_ports
 from localcluster.machine.processes import spawn
 from localcluster.machine.waiting import wait_for
@@ -119,13 +120,7 @@ class KafkaDistribution:
         if self.folder.exists():
             return
         with complete(self.folder) as folder:
-            (folder / "pom.xml").write_text(_POM.format(kafka=self.version, slf4j=_SLF4J_VERSION))
-            run(
-                ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
-                cwd=folder,
-                log=log,
-                hint="check that Maven's central repository is reachable, then run the same command again",
-            )
+            copy_dependencies(_POM.format(kafka=self.version, slf4j=_SLF4J_VERSION), folder, log=log)
 
     def _prepare(self, folder: Path, log: Path) -> None:
         # In the folder's final place: the class archive is only valid for the paths it was created with.

@@ -6,16 +6,15 @@ index has Java 21, and is installed by its hash.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster.errors import SetupError
 from localcluster.machine import packages
 from localcluster.machine.cached_folder import complete, exclusive
 from localcluster.machine.commands import run
+from localcluster.machine.maven import copy_dependencies, require_checksum
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 
@@ -97,21 +96,9 @@ class RegistryDistribution:
         )
 
     def _fetch_registry(self, folder: Path) -> None:
-        (folder / "pom.xml").write_text(_POM.format(version=_VERSION))
-        run(
-            ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
-            cwd=folder,
-            log=self.folder.with_suffix(".jars.log"),
-            hint="check that Maven's central repository is reachable, then run the same command again",
-        )
+        copy_dependencies(_POM.format(version=_VERSION), folder, log=self.folder.with_suffix(".jars.log"))
         archive = folder / f"apicurio-registry-app-{_VERSION}-all.tar.gz"
-        with archive.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
-        if found != _SHA256:
-            raise SetupError(
-                f"{archive.name} has the checksum {found}, not {_SHA256}",
-                hint="delete io/apicurio in Maven's repository (~/.m2), then run the same command again",
-            )
+        require_checksum(archive, _SHA256, group="io.apicurio")
         with tarfile.open(archive) as packed:
             packed.extractall(folder / "registry", filter="data")
         archive.unlink()

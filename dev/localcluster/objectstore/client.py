@@ -6,15 +6,13 @@ connector needs two of them, which are 17 MB.
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster.errors import SetupError
 from localcluster.machine import packages
 from localcluster.machine.cached_folder import complete, exclusive
-from localcluster.machine.commands import run
+from localcluster.machine.maven import copy_dependencies, require_checksum
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 
@@ -100,21 +98,10 @@ class StoreClasses:
                 self._fetch(folder)
 
     def _fetch(self, folder: Path) -> None:
-        (folder / "pom.xml").write_text(_POM.format(dependencies="".join(jar.dependency for jar in JARS)))
-        run(
-            ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
-            cwd=folder,
-            log=self.folder.with_suffix(".log"),
-            hint="check that Maven's central repository is reachable, then run the same command again",
-        )
+        pom = _POM.format(dependencies="".join(jar.dependency for jar in JARS))
+        copy_dependencies(pom, folder, log=self.folder.with_suffix(".log"))
         for jar in JARS:
-            with (folder / jar.file).open("rb") as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
-            if found != jar.sha256:
-                raise SetupError(
-                    f"{jar.file} has the checksum {found}, not {jar.sha256}",
-                    hint=f"delete {jar.group.replace('.', '/')} in Maven's repository (~/.m2), then run it again",
-                )
+            require_checksum(folder / jar.file, jar.sha256, group=jar.group)
         trim(folder / CLIENT.file, folder / "amazon-s3-client.jar")
         (folder / CLIENT.file).unlink()
 

@@ -14,6 +14,7 @@ import pytest
 from localcluster.errors import SetupError
 from localcluster.kafka import registry_distribution
 from localcluster.kafka.registry_distribution import RegistryDistribution
+from localcluster.machine import maven
 from localcluster.progress import Progress
 from localcluster.settings import Settings
 
@@ -35,6 +36,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             (cwd / "apicurio-registry-app-3.3.3-all.tar.gz").write_bytes(archive())
 
     monkeypatch.setattr(registry_distribution, "run", run)
+    monkeypatch.setattr(maven, "run", run)
     monkeypatch.setattr(registry_distribution.packages, "ensure", lambda *_: None)
     return seen
 

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 
 from localcluster.errors import SetupError
+from localcluster.machine import maven
 from localcluster.objectstore import client
 from localcluster.objectstore.client import CLIENT, HADOOP_VERSION, JARS, StoreClasses, trim
 from localcluster.progress import Progress
@@ -43,7 +44,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
             assert jar.dependency in (cwd / "pom.xml").read_text()
             put_bundle(cwd / jar.file)
 
-    monkeypatch.setattr(client, "run", run)
+    monkeypatch.setattr(maven, "run", run)
     monkeypatch.setattr(client.packages, "ensure", lambda *_: None)
     return Settings(cache=tmp_path / "cache", state=tmp_path / "state", run=tmp_path / "run")
 
@@ -61,7 +62,7 @@ def test_they_are_downloaded_once_and_the_bundle_is_not_kept(
     monkeypatch.setattr(client, "JARS", tuple(replace(jar, sha256=digest) for jar in JARS))
     classes = StoreClasses.of(settings)
     classes.fetch(settings, Progress())
-    monkeypatch.setattr(client, "run", None)
+    monkeypatch.setattr(maven, "run", None)
     classes.fetch(settings, Progress())
     assert [Path(jar).name for jar in classes.class_path.split(":")] == [
         "amazon-s3-client.jar", "analyticsaccelerator-s3-1.3.1.jar", "hadoop-aws-3.5.0.jar"
