@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -11,14 +10,10 @@ from clusterjob.environment import ClusterEnvironment
 from clusterjob.kafka.reading import read_committed
 from clusterjob.kafka.transactions import open_transactions
 from clusterjob.live_job import KIND
-from localcluster.kafka.broker import Broker
-from localcluster.kafka.distribution import KafkaDistribution
-from localcluster.kafka.properties import Listener
-from localcluster.machine.ports import free_ports
-from localcluster.settings import NETWORK, Settings
 from sparkapp.model import names
 from sparkapp.model.protocol import ProtocolStep
 from tests.support.kubernetes.cluster_job import NAME, ClusterJob
+from tests.support.kubernetes.other_broker import beside_another_broker
 from tests.support.patience import until
 
 RECORDS = 20_000
@@ -33,16 +28,9 @@ BACKOFF_SECONDS = 3600
 @pytest.fixture(scope="module")
 def patient(operator: ClusterEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEnvironment]:
     """The cluster beside a broker that takes any transaction time-out; the cluster's own broker limits it."""
-    host, pods, controller = free_ports(3)
-    broker = Broker(
-        tmp_path_factory.mktemp("patient"),
-        distribution=KafkaDistribution.of(Settings.from_environment()),
-        listeners=[Listener("HOST", "127.0.0.1", host), Listener("PODS", NETWORK.node_ip, pods)],
-        controller_port=controller,
-        overrides={"transaction.max.timeout.ms": "2147483647"},
-    )
-    with broker:
-        yield replace(operator, bootstrap=broker.bootstrap, bootstrap_pods=broker.listeners[1].address)
+    unlimited = {"transaction.max.timeout.ms": "2147483647"}
+    with beside_another_broker(operator, tmp_path_factory.mktemp("patient"), overrides=unlimited) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -12,13 +11,9 @@ from clusterjob.kafka.reading import read_committed
 from clusterjob.kafka.topics import Topics
 from clusterjob.kafka.transactions import open_transactions
 from clusterjob.oracle import compare, same
-from localcluster.kafka.broker import Broker
-from localcluster.kafka.distribution import KafkaDistribution
-from localcluster.kafka.properties import Listener
-from localcluster.machine.ports import free_ports
-from localcluster.settings import NETWORK, Settings
 from tests.e2e.conftest import MakeClusterJob
 from tests.support.kubernetes.cluster_job import ClusterJob
+from tests.support.kubernetes.other_broker import beside_another_broker
 
 RECORDS = 5_000
 
@@ -26,15 +21,8 @@ RECORDS = 5_000
 @pytest.fixture(scope="module")
 def other(operator: ClusterEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEnvironment]:
     """The Kubernetes cluster beside another broker."""
-    host, pods, controller = free_ports(3)
-    broker = Broker(
-        tmp_path_factory.mktemp("other"),
-        distribution=KafkaDistribution.of(Settings.from_environment()),
-        listeners=[Listener("HOST", "127.0.0.1", host), Listener("PODS", NETWORK.node_ip, pods)],
-        controller_port=controller,
-    )
-    with broker:
-        yield replace(operator, bootstrap=broker.bootstrap, bootstrap_pods=broker.listeners[1].address)
+    with beside_another_broker(operator, tmp_path_factory.mktemp("other")) as found:
+        yield found
 
 
 @pytest.mark.parametrize("engine", ["MicroBatch", "Continuous"])
