@@ -249,7 +249,7 @@ class _Row:
 
 
 def _draw_timeline(drawing: _Drawing, things: list[tuple[str, str]]) -> None:
-    """The bars of a row have a scale of their own; all rows have the same axis of seconds."""
+    """The bars of a row have a scale of their own and end with its rates. All rows have the same axis of seconds."""
     rows: list[_Row] = []
     for word, rest in things:
         if word == "row":
@@ -279,7 +279,8 @@ def _draw_timeline(drawing: _Drawing, things: list[tuple[str, str]]) -> None:
             x, y = _BARS_LEFT + at * width, top + 46 + 18 * number
             drawing.parts.append(f'<path class="line" d="M{x:.5g} {y - 12:g}V{bottom:g}"/>')
             drawing.text(x + 5, y, text, kind="decides", anchor="start", room=drawing.width - x - 5)
-        drawing.parts.append(f'<path class="line" d="M{_BARS_LEFT:g} {bottom:g}H{drawing.width - _BARS_LEFT:g}"/>')
+        end = _BARS_LEFT + len(row.rates) * width
+        drawing.parts.append(f'<path class="line" d="M{_BARS_LEFT:g} {bottom:g}H{end:.5g}"/>')
         top = bottom + 6
     for second in range(0, seconds, _TICKS_SECONDS):
         label = f"{second} s" if second else "0"

@@ -38,7 +38,7 @@ from sparkapp.model.job.spec import Engine
 
 _START_SECONDS = 120.0
 _STEADY_SECONDS = 5.0
-_SECONDS_BEFORE, _SECONDS_SHOWN = 5.0, 40.0
+_SECONDS_BEFORE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def main() -> None:
 def _row(name: str, kill: Kill) -> Row:
     since = kill.at - _SECONDS_BEFORE
     marks = {kill.at: f"kill -9, then {kill.pause:.1f} s without a record"}
-    return Row(title=name, timestamps=kill.received, marks=marks, since=since, until=since + _SECONDS_SHOWN)
+    return Row(title=name, timestamps=kill.received, marks=marks, since=since, until=max(kill.received) / 1000)
 
 
 if __name__ == "__main__":
