@@ -25,6 +25,8 @@ from sparkapp.model import names
 
 NAMESPACE = "demo"
 PARTITIONS = 4
+_AT_A_TIME = 2
+"""Checkpoints of an attempt: their subtasks may have written them when an incident comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,8 @@ class Incident:
 
     :param checkpoint: the last completed checkpoint before it.
     :param ready_after: seconds until the job was Ready again, or had all its executors.
-    :param checkpoint_after: seconds until the next checkpoint was final: from then on new output is visible.
+    :param checkpoint_after: seconds until a checkpoint was final that began behind it: from then on new output is
+        visible.
     :param began: seconds since 1970.
     """
 
@@ -193,12 +196,14 @@ class FlightsStory:
         # The job must be running: it has completed a checkpoint since the last incident, and data still comes in.
         checkpoint = job.wait_checkpoint(job.state.latest.checkpoint + 1).checkpoint
         with self._progress.step(f"{what} after checkpoint {checkpoint}, {loader.sent:,} records sent"):
-            began, clock = time.time(), time.monotonic()
+            attempt, began, clock = job.attempt, time.time(), time.monotonic()
             self._say(act())
+            under_way = job.state.latest.checkpoint + _AT_A_TIME
             state = back()
             ready_after = time.monotonic() - clock
             self._say(f"{state} after {ready_after:.1f} s")
-            found = job.wait_new_checkpoint(clock, attempt=job.attempt, checkpoint=checkpoint)
+            behind = under_way if job.attempt == attempt else checkpoint
+            found = job.wait_new_checkpoint(clock, attempt=job.attempt, checkpoint=behind)
             checkpoint_after = found.at - clock
             self._say(f"checkpoint {found.checkpoint} is final after {checkpoint_after:.1f} s")
         self._incidents.append(
