@@ -18,10 +18,10 @@ from kafkasparkjob_operator.resources.revisions import digest_of_content
 
 LOG = logging.getLogger(__name__)
 
-SECONDS = 2.0
+SECONDS = 1.0
 """Pause between two rounds."""
 MOST_LISTS = 10
-"""Lists a second. With more than twenty namespaces the pause grows."""
+"""Lists a second. With more than ten namespaces the pause grows."""
 
 
 async def digest_of(cluster: Cluster, job: JobResource) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -291,3 +292,19 @@ async def test_a_list_that_fails_is_asked_again(operator_fixture: OperatorFixtur
     cluster.refused = False
     await watch.look()
     assert len(operator_fixture.queue) == 1
+
+
+async def test_a_change_is_seen_within_two_seconds() -> None:
+    """A round has just missed it; the requests of the next round have the rest of the time."""
+    operator_fixture = OperatorFixture(transform={"arrow": CODE})
+    put_code(operator_fixture, "one")
+    await operator_fixture.run()
+    watch = CodeWatch(operator_fixture.kubernetes, operator_fixture.cache, operator_fixture.queue)
+    watching = asyncio.create_task(watch.run())
+    try:
+        await asyncio.sleep(0.1)
+        put_code(operator_fixture, "two", version="2")
+        async with asyncio.timeout(1.5):
+            assert await operator_fixture.queue.take() == KEY
+    finally:
+        watching.cancel()
