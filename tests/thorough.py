@@ -100,6 +100,8 @@ THOROUGH = (
     "tests/integration/laptop/test_templates",
     "tests/integration/laptop/test_release_files",
     "tests/integration/laptop/test_tutorial",
+    # The other test of the file has a join.
+    "tests/integration/laptop/test_validate.py::test_an_operator_that_never_forgets",
     # A browser of 300 MB.
     "tests/integration/cli/test_console_page",
     "tests/integration/dataplane/test_no_memory",

@@ -54,7 +54,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _answer(options: argparse.Namespace) -> int:
-    """A line for each KafkaSparkJob. Other kinds of the files are left out."""
+    """A line for each KafkaSparkJob, and for each warning about it. Other kinds of the files are left out."""
     verdicts: list[dict[str, Any]] = []
     kinds: dict[str, None] = {}
     planner = None if options.no_plan else Planner()
@@ -82,7 +82,10 @@ def _answer(options: argparse.Namespace) -> int:
         print(json.dumps(verdicts, indent=2))
     else:
         for verdict in verdicts:
-            print(f"{verdict['file']}: {verdict['job']}: {_as_text(verdict)}")
+            begin = f"{verdict['file']}: {verdict['job']}: "
+            print(f"{begin}{_as_text(verdict)}")
+            for warning in verdict.get("warnings", ()):
+                print(f"{begin}warning: {warning}")
     return 0 if all(verdict["valid"] for verdict in verdicts) else 1
 
 
@@ -134,16 +137,17 @@ class Planner:
                 project = project_of(body, folder=folder, others=others, namespace=namespace, environ=os.environ)
             except ConfigurationError as error:
                 raise NotPlannedError(error.message) from error
-            self._check(project, has_image=bool(body["spec"].get("image")))
+            warnings = self._check(project, has_image=bool(body["spec"].get("image")))
         except NotPlannedError as why:
             return {"planned": False, "notPlanned": str(why)}
         except KafkaSparkJobError as error:
             remedy = f"; {error.remedy}" if error.remedy != error.default_remedy else ""
             return {"valid": False, "message": f"{error.reason}: {error.message}{remedy}"}
-        return {"planned": True}
+        return {"planned": True, **({"warnings": list(warnings)} if warnings else {})}
 
-    def _check(self, project: Project, *, has_image: bool) -> None:
-        """
+    def _check(self, project: Project, *, has_image: bool) -> tuple[str, ...]:
+        """The warnings about a transform that is planned.
+
         :raises NotPlannedError: this machine cannot tell. :raises KafkaSparkJobError: the job would fail.
         """
         if find_spec("pyspark") is None:
@@ -159,7 +163,7 @@ class Planner:
                 raise NotPlannedError(error.message) from error
         self._spark = self._spark or open_spark()
         try:
-            check_transform(project, self._spark)
+            return check_transform(project, self._spark)
         except SchemaMismatch:
             raise
         except (SchemaError, KafkaAccessError, ExtensionMissing) as error:

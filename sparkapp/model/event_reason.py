@@ -118,6 +118,12 @@ class DriverEvent(ExplainedReason):
         "Somebody has edited the state, or put an earlier state back. The message has each offset before and after.",
         "Undo the edit if nobody meant it.",
     )
+    STATE_GROWS = (
+        "StateGrows",
+        "An operator of the transform keeps its state for ever, because no watermark ends it. Spark runs it all the"
+        " same. The message has the operator.",
+        "Follow the message, if there are ever new keys or rows. The state of few keys may stay.",
+    )
     STATE_REPARTITIONED = (
         "StateRepartitioned",
         "Query state has another number of partitions, as `spec.checkpoint.state.partitions` asks for. The event has"

@@ -281,6 +281,7 @@ class Attempt:
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)
+        self.announcements.growing_state(self._engine.growing_state if self._engine is not None else ())
         if self._engine is not None and judges_records(self.job.spec):
             finding = self._dropped.judge(tallies(self._engine.clients))
             self.context.reporter.update(records_judged=self._dropped.judged, records_dropped=finding)

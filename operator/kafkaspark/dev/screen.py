@@ -46,6 +46,8 @@ class Screen:
             self._say(f"… and {len(output) - len(shown)} records more; --rows 0 shows all", _DIM)
         for record in output.dead_letters:
             print(_as_json(record) if self._as_json else f"dead letter {_as_text(record)}", flush=True)
+        for warning in output.warnings:
+            self._say(f"warning: {warning}", _RED)
         further = {
             "dead letters": len(output.dead_letters), "records skipped": output.skipped,
             "late rows dropped": output.late,

@@ -25,6 +25,7 @@ from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.micro_batch.failed_search import FailedSearch
+from sparkapp.spark.engine.micro_batch.growing_state import growing_state
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.failed.failed_records import failed_records_of, tell_nobody
 from sparkapp.spark.frames.failed.failure import file_rows
@@ -134,6 +135,7 @@ class _Collector:
         self._name = f"{job.namespace}.{job.name}"
         self._output = Output()
         self._refusal: KafkaSparkJobError | None = None
+        self._is_judged = False
 
     def run(self, result: DataFrame, checkpoints: Sequence[pa.RecordBatch], folder: Path) -> None:
         """Gives the query each checkpoint when it has nothing more to do for the last.
@@ -193,8 +195,14 @@ class _Collector:
         self._output.late += late_rows(self._session, self._name)
 
     def _judge(self) -> None:
-        """
+        """Judges the plan of the first micro-batch; the others have the same operators.
+
         :raises ConfigurationError: as the engine, for state without a volume.
         """
-        if not self._job.spec.may_keep_state and keeps_state(self._session, self._name):
-            raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)
+        if self._is_judged:
+            return
+        self._is_judged = True
+        if keeps_state(self._session, self._name):
+            if not self._job.spec.may_keep_state:
+                raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)
+            self._output.warnings = growing_state(self._session, self._name)

@@ -60,17 +60,18 @@ def run_project(project: Project, checkpoints: Checkpoints, spark: LocalSpark, *
             raise RecordFailed(text, remedy=error.remedy, detail=found.error.detail) from error
 
 
-def check_transform(project: Project, spark: LocalSpark) -> None:
+def check_transform(project: Project, spark: LocalSpark) -> tuple[str, ...]:
     """Imports the job's code. In the micro-batch engine Spark plans it, too, as a stream of no records. In the
     continuous engine the columns of a query are checked against ``sink.format``.
 
     Called by ``kafkaspark validate``. A factory of an Arrow function is not called: it may open connections.
 
+    :returns: warnings, see :attr:`kafkaspark.local.output.Output.warnings`.
     :raises KafkaSparkJobError: as the job would fail.
     """
     if chosen_engine(project.job.spec)[0] is Engine.MICRO_BATCH:
-        run_project(project, [[]], spark)
-    elif project.job.spec.transform.arrow.name:
+        return run_project(project, [[]], spark).warnings
+    if project.job.spec.transform.arrow.name:
         from sparkapp.spark.frames.batch_transform import import_arrow
 
         with variables_set(project.environment), user_code().importable(project.files, fresh=False):
@@ -79,6 +80,7 @@ def check_transform(project: Project, spark: LocalSpark) -> None:
         from sparkapp.spark.frames.batch_transform import check_result
 
         check_result(with_writer_schemas(project.job).spec)
+    return ()
 
 
 def _run(job: Job, spark: LocalSpark, project: Project, checkpoints: Checkpoints) -> Output:

@@ -57,6 +57,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def growing_state(self) -> tuple[str, ...]:
+        """What operators of the transform keep for ever; known from the first batch on."""
+        ...
+
+    @property
     def clients(self) -> Mapping[str, Mapping[str, int]]:
         """Totals of the workers' Kafka clients, by worker."""
         ...

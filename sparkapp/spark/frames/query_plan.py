@@ -232,7 +232,7 @@ def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] 
 
 def keeps_state(spark: SparkSession, query_name: str) -> bool:
     """Whether the batch's plan has an operator that keeps state (an aggregation, deduplication, join …)."""
-    return next(_stateful_nodes(spark, query_name), None) is not None
+    return next(stateful_nodes(spark, query_name), None) is not None
 
 
 def late_rows(spark: SparkSession, query_name: str) -> int:
@@ -240,7 +240,7 @@ def late_rows(spark: SparkSession, query_name: str) -> int:
 
     For an aggregation these are rows after the partial aggregation, as in Spark's ``numRowsDroppedByWatermark``.
     """
-    return sum(_metric(node, "numRowsDroppedByWatermark") for node in _stateful_nodes(spark, query_name))
+    return sum(_metric(node, "numRowsDroppedByWatermark") for node in stateful_nodes(spark, query_name))
 
 
 def next_watermark(spark: SparkSession, query_name: str) -> int:
@@ -259,7 +259,8 @@ def _metric(node: Any, name: str) -> int:
     return int(metrics.apply(name).value()) if metrics.contains(name) else 0
 
 
-def _stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
+def stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
+    """The operators of the batch's plan that keep state, of Spark's classes."""
     jvm: Any = spark._jvm
     kind = jvm.java.lang.Class.forName(_STATEFUL)
     stack = [_execution(spark, query_name).executedPlan()]
@@ -281,6 +282,11 @@ def _query(spark: SparkSession, query_name: str) -> Any:
 
 def _named(attributes: Any) -> dict[int, str]:
     return {int(attribute.exprId().id()): str(attribute.name()) for attribute in _sequence(attributes)}
+
+
+def names_of(attributes: Any) -> list[str]:
+    """Names of the columns of a sequence of Spark's."""
+    return [str(attribute.name()) for attribute in _sequence(attributes)]
 
 
 def _sequence(scala: Any) -> list[Any]:

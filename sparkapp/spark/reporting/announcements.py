@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sparkapp.checkpoint.recovery.recovery import Recovery
@@ -37,6 +37,7 @@ class Announcements:
         self._silent: set[int] = set()
         self._waits = False
         self._all_dropped = False
+        self._growing: frozenset[str] = frozenset()
 
     def recovery(self, recovery: Recovery) -> None:
         """Events about aborted and lost transactions, a restored checkpoint and an edited document."""
@@ -93,6 +94,17 @@ class Announcements:
             which = "do not parse, or that the transform fails for," if catches(self._job.spec) else "do not parse"
             message = f"records that {which} are {what}: {bad} since the job's first start, see status"
             self._events.event(self._reason_of_bad_records(), message, warning=True)
+
+    def growing_state(self, findings: Sequence[str]) -> None:
+        """A warning of this attempt for each operator that never forgets, where the first batch's plan has such.
+
+        :param findings: of :attr:`sparkapp.spark.engine.interface.Engine.growing_state`.
+        """
+        for finding in findings:
+            if finding not in self._growing:
+                self._growing |= {finding}
+                LOG.warning("%s", finding)
+                self._events.event(DriverEvent.STATE_GROWS, finding, warning=True)
 
     def records_dropped(self, finding: str) -> None:
         """An event each time that all or many records of the job, a topic or a schema begin to be dropped.

@@ -131,6 +131,7 @@ PYTHON = Transform(function="totals:totals", output_mode=OutputMode.UPDATE)
 def test_another_aggregate_is_refused_and_the_previous_code_continues(revisions: Made) -> None:
     made = revisions(of("count(*)"))
     made.runs(5)
+    assert "the aggregation by k keeps each key for ever: " in made.job.log(1000)
     made.job.spec = replace(made.job.spec, transform=of("count(*), sum(id)"))
     termination = made.is_refused(6)
     assert (termination.reason, termination.fatal) == ("QueryStateIncompatible", True)

@@ -97,6 +97,8 @@ class ContinuousEngine:
 
     late_rows = 0
     """No transform of this engine has a watermark that drops rows."""
+    growing_state = ()
+    """Nor has it operators with state."""
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.record_tally import TOPIC, Group, Tally, counted
 from sparkapp.spark.engine.interface import EngineParts
+from sparkapp.spark.engine.micro_batch.growing_state import growing_state
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
@@ -35,6 +36,7 @@ class CheckpointRunner:
     """The function of Spark's ``foreachBatch``; Spark's stream thread calls :meth:`run_batch` over Py4J.
 
     :ivar late_rows: rows of this attempt that the transform dropped as later than the watermark.
+    :ivar growing_state: see :attr:`sparkapp.spark.engine.interface.Engine.growing_state`.
     :ivar busy_seconds: of this attempt's completed checkpoints.
     """
 
@@ -64,6 +66,7 @@ class CheckpointRunner:
         self._shown: set[str] = set()
         """Topics of which a record that does not parse is among the counts."""
         self.late_rows = 0
+        self.growing_state: tuple[str, ...] = ()
         self.busy_seconds = 0.0
 
     @property
@@ -160,6 +163,7 @@ class CheckpointRunner:
         """
         if self._keeps_state is None:
             self._keeps_state = keeps_state(self._spark, self._query_name)
+            self.growing_state = growing_state(self._spark, self._query_name)
         if self._keeps_state and not self._log.outlives_driver:
             msg = "the transform keeps state (an aggregation, deduplication or join): the job has no place for it"
             raise ConfigurationError(

@@ -87,6 +87,11 @@ class MicroBatchEngine:
         return self._runner.late_rows
 
     @property
+    def growing_state(self) -> tuple[str, ...]:
+        """See :attr:`sparkapp.spark.engine.interface.Engine.growing_state`."""
+        return self._runner.growing_state
+
+    @property
     def busy_millis(self) -> int:
         """See :attr:`sparkapp.spark.engine.interface.Engine.busy_millis`: all subtasks work while a checkpoint runs."""
         return round(self._runner.busy_seconds * 1000) * self._parts.job.spec.parallelism

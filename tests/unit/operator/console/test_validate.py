@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kafkaspark.__main__ import main
+from kafkaspark.validate import Planner
 from tests.support.kubernetes.operator_fixture import KEY, OperatorFixture, job_body
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -89,6 +90,18 @@ def test_json_has_each_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str
     good, bad = json.loads(capsys.readouterr().out)
     assert (good["file"], good["job"], good["valid"], good["engine"]) == (file, str(KEY), True, "MicroBatch")
     assert (bad["valid"], "spec.parallelism" in bad["message"]) == (False, True)
+
+
+def test_a_warning_is_a_line_of_its_own_and_no_refusal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"planned": True, "warnings": ["the join grows", "the aggregation grows"]}
+    monkeypatch.setattr(Planner, "verdict", lambda *_, **__: found)
+    file = written(tmp_path, job_body())
+    assert main(["validate", file]) == 0
+    first, *warnings = capsys.readouterr().out.splitlines()
+    assert first.endswith("; the transform is planned")
+    assert warnings == [f"{file}: {KEY}: warning: the {which} grows" for which in ("join", "aggregation")]
 
 
 def test_the_examples_are_valid(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,14 @@ def test_events(found: dict[str, Any], event: tuple[str, str, bool] | None) -> N
     assert events == ([] if event is None else [event])
 
 
+def test_an_operator_that_never_forgets_is_announced_once() -> None:
+    events = Events()
+    announcements = Announcements(JOB, events)
+    for _ in range(2):
+        announcements.growing_state(("the join", "the aggregation"))
+    assert events == [("StateGrows", "the join", True), ("StateGrows", "the aggregation", True)]
+
+
 def test_a_subtask_is_announced_once() -> None:
     events = Events()
     announcements = Announcements(JOB, events)

@@ -1,0 +1,64 @@
+"""Operators of a transform whose state only grows: Spark has no watermark by which to remove it.
+
+Spark derives from the watermark a predicate for the rows or keys that an operator may forget. An operator without that
+predicate keeps all of them. Spark says nothing about it, as the state of few keys may be kept for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sparkapp.spark.frames.query_plan import names_of, stateful_nodes
+
+_JOIN_REMEDY = "declare withWatermark on both sides, and join on a range of their times"
+_KEYS_REMEDY = "group by a window of a column with withWatermark, if there are ever new keys"
+_DUPLICATES_REMEDY = "use dropDuplicatesWithinWatermark, or name the column of withWatermark, too"
+
+
+def growing_state(spark: SparkSession, query_name: str) -> tuple[str, ...]:
+    """What operators of the batch under way never forget, with a remedy each; empty where all state is removed.
+
+    Called with the first batch of a query. Operators of user code, such as ``transformWithState``, remove their state
+    by themselves, and a total without keys has one row. Neither is among them.
+    """
+    found: dict[str, None] = {}
+    for node in stateful_nodes(spark, query_name):
+        judge = _JUDGES.get(str(node.getClass().getSimpleName()))
+        message = judge(node) if judge is not None else ""
+        if message:
+            found[message] = None
+    return tuple(found)
+
+
+def _join(node: Any) -> str:
+    predicates = node.stateWatermarkPredicates()
+    sides = [side for side in ("left", "right") if getattr(predicates, side)().isEmpty()]
+    if not sides:
+        return ""
+    which = "both sides" if len(sides) > 1 else f"its {sides[0]} side"
+    return f"the join of two streams keeps each row of {which} for ever: {_JOIN_REMEDY}"
+
+
+def _aggregation(node: Any) -> str:
+    keys = names_of(node.keyExpressions())
+    if not keys or node.watermarkPredicateForKeysForEviction().isDefined():
+        return ""
+    return f"the aggregation by {', '.join(keys)} keeps each key for ever: {_KEYS_REMEDY}"
+
+
+def _deduplication(node: Any) -> str:
+    if node.watermarkPredicateForKeysForEviction().isDefined():
+        return ""
+    keys = ", ".join(names_of(node.keyExpressions()))
+    return f"dropDuplicates by {keys} keeps each key for ever: {_DUPLICATES_REMEDY}"
+
+
+_JUDGES: Mapping[str, Callable[[Any], str]] = {
+    "StreamingSymmetricHashJoinExec": _join,
+    "StateStoreSaveExec": _aggregation,
+    "StreamingDeduplicateExec": _deduplication,
+}
+"""By the class of Spark's operator. A session has its window's end, and Spark refuses it without a watermark."""
