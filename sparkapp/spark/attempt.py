@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -55,7 +55,8 @@ from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS, Watch
 from sparkapp.spark.reporting.load_meter import LOAD_SECONDS, SLOW_LOAD_SECONDS
 from sparkapp.spark.reporting.progress import Progress
 from sparkapp.spark.reporting.reporter import Reporter
-from sparkapp.spark.reporting.traces import CheckpointSpans
+from sparkapp.spark.reporting.telemetry.lineage import AttemptLineage
+from sparkapp.spark.reporting.telemetry.traces import CheckpointSpans
 from sparkapp.spark.state.query_log import QueryLog, encode_engine, restored_engine
 from sparkapp.spark.tasks.client_totals import summed
 
@@ -95,7 +96,7 @@ class Attempt:
     :param consumer: configuration of the job's consumers.
     :param group_offsets: commits the group's offsets after checkpoints.
     :param retainer: keeps earlier checkpoints; None for members of a consumer group.
-    :param spans: of its checkpoints; None where nothing asks for them.
+    :param spans: of its checkpoints, and ``lineage``: events of its run; None where nothing asks for them.
     """
 
     context: AttemptContext
@@ -111,6 +112,7 @@ class Attempt:
     announcements: Announcements
     subtasks: StartedSubtasks | None = None
     spans: CheckpointSpans | None = None
+    lineage: AttemptLineage | None = None
     _engine: Engine | None = field(default=None, init=False)
     _logged_at: float = field(default=0.0, init=False)
     _dropped: DroppedRecords = field(init=False)
@@ -138,6 +140,10 @@ class Attempt:
 
         :raises KafkaSparkJobError: why the attempt failed.
         """
+        with nullcontext() if self.lineage is None else self.lineage.run(has_run=lambda: self._engine is not None):
+            self._run()
+
+    def _run(self) -> None:
         import_pandas(self.job.spec)
         engine = self._made_engine()
         self.context.progress.client_totals = lambda: summed(engine.clients)
@@ -278,6 +284,8 @@ class Attempt:
         self.context.progress.completed(completed, seconds, late_rows=late_rows)
         if self.spans is not None:
             self.spans.completed(completed, seconds)
+        if self.lineage is not None:
+            self.lineage.completed(completed)
         if self.retainer is not None:
             self.retainer.offer(document)
         self.announcements.bad_records(document.counters)

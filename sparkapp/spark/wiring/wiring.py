@@ -45,7 +45,8 @@ from sparkapp.spark.reporting.announcements import Announcements
 from sparkapp.spark.reporting.lag_clock import LagClock
 from sparkapp.spark.reporting.liveness import CODE_SECONDS, START_SECONDS
 from sparkapp.spark.reporting.reporter import now
-from sparkapp.spark.reporting.traces import CheckpointSpans, open_spans
+from sparkapp.spark.reporting.telemetry.lineage import AttemptLineage, open_lineage
+from sparkapp.spark.reporting.telemetry.traces import CheckpointSpans, open_spans
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.object_store.query_folder import prepared
 from sparkapp.spark.state.object_store.store import ObjectStore
@@ -153,12 +154,12 @@ class Wiring:
         self._measure_lag(started.enumerator, started.coordinator.document)
         self._sweep_orphans(control, started.coordinator)
         self._watch_credentials(security)
-        spans = self._trace(started.coordinator)
+        spans, lineage = self._trace(started.coordinator), self._lineage(started.enumerator)
         return Attempt(
             context=context, session=prepared.session, folder=folder, claim=self._claim,
             control=control, consumer=config, enumerator=started.enumerator, coordinator=started.coordinator,
             group_offsets=group_offsets, retainer=started.retainer, announcements=announcements,
-            subtasks=subtasks, spans=spans,
+            subtasks=subtasks, spans=spans, lineage=lineage,
         )  # fmt: skip
 
     def _query_folder(self, document: CheckpointDocument) -> StateFolder:
@@ -214,6 +215,14 @@ class Wiring:
         if isinstance(coordinator, CheckpointCoordinator):
             coordinator.observe = spans.at
         return spans
+
+    def _lineage(self, enumerator: KafkaSourceEnumerator) -> AttemptLineage | None:
+        opened = open_lineage(self._context.job, lambda: {partition.topic for partition in enumerator.offsets})
+        if opened is None:
+            return None
+        lineage, close = opened
+        self._context.stack.callback(close)
+        return lineage
 
     def _group(
         self, cluster: KafkaClusterView, config: Mapping[str, str], security: Mapping[str, str]

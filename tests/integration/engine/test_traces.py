@@ -12,7 +12,7 @@ from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.protocol import ProtocolStep
-from sparkapp.spark.reporting.traces import open_spans
+from sparkapp.spark.reporting.telemetry.traces import open_spans
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import START_SECONDS, produce
 from tests.support.jobs.otlp_receiver import otlp_receiver

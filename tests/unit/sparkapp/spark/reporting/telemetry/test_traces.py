@@ -14,7 +14,7 @@ from sparkapp.model.errors import TransformFailed
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.model.protocol import ProtocolStep
-from sparkapp.spark.reporting.traces import CheckpointSpans, Span, is_asked_for, open_spans
+from sparkapp.spark.reporting.telemetry.traces import CheckpointSpans, Span, is_asked_for, open_spans
 
 RESOURCE = {"kafka": {"bootstrapServers": "b:9092"}, "source": {"topics": ["a"]}, "sink": {"topic": "out"}}
 JOB = Job(

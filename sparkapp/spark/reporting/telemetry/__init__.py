@@ -1,0 +1,1 @@
+"""What an attempt tells collectors: spans of OpenTelemetry, and events of OpenLineage."""
