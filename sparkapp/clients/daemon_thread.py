@@ -31,7 +31,7 @@ def run_in_background(call: Callable[[], Answer], *, name: str) -> Future[Answer
 
 
 class PeriodicThread:
-    """Repeats a call, at once from :meth:`start` on, until :meth:`close`.
+    """Repeats a call, from :meth:`start` on, until :meth:`close`.
 
     An error of the call is logged with its traceback and ends neither the thread nor the job. Any further effect is the
     call's responsibility.
@@ -45,9 +45,14 @@ class PeriodicThread:
         self._interval = interval
         self._patience = patience
         self._closed = threading.Event()
+        self._after = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self) -> None:
+    def start(self, *, after: float = 0.0) -> None:
+        """
+        :param after: seconds until the first call.
+        """
+        self._after = after
         self._thread.start()
 
     def close(self) -> None:
@@ -60,6 +65,7 @@ class PeriodicThread:
             LOG.warning("%s did not end in time", self._thread.name)
 
     def _run(self) -> None:
+        self._closed.wait(self._after)
         while not self._closed.is_set():
             try:
                 self._call()

@@ -121,6 +121,7 @@ class Driver:
         if self._environment.takes_over and self._environment.activation is not None:
             spark = self._loaded(prepared.session)
             subtasks = self._started_subtasks(wiring.job, spark)
+            wiring.rehearse(prepared)
             if not self._await_takeover(self._environment.activation, spark, subtasks):
                 return
             self._may_report = True

@@ -14,7 +14,6 @@ from sparkapp.model.partition import TopicPartition, named
 from sparkapp.sink.ending.hanging_end import HangingEnd, hanging_end
 from sparkapp.sink.ending.proven_ends import Ended, EndingClient, ProvenEnds
 from sparkapp.sink.ending.proven_fence import FencingClient
-from sparkapp.sink.ending.used_ids import UsedIds
 
 _PAUSE = 0.02
 _MOST_SHOWN = 5
@@ -80,7 +79,6 @@ def find_hanging(
 class HangingAtStart:
     """What earlier attempts have left hanging; made by a recovery, which ends it before it fences any id.
 
-    :param ids: of the job.
     :param scope: the partitions that the job's transactions can have written to.
     :param fence: whether instances of subtasks may be alive that commit by themselves.
     :param require_claim: called right before a marker is written; its error ends the call.
@@ -91,7 +89,6 @@ class HangingAtStart:
         client: FencingClient,
         ends: ProvenEnds,
         *,
-        ids: UsedIds,
         scope: LogScope,
         fence: bool,
         require_claim: Callable[[], None],
@@ -99,20 +96,19 @@ class HangingAtStart:
     ) -> None:
         self._client = client
         self._ends = ends
-        self._ids = ids
         self._scope = scope
         self._fence = fence
         self._require_claim = require_claim
         self._sleep = sleep
 
-    def end(self, *, spare: Collection[str], deadline: Deadline) -> int:
+    def end(self, rows: Sequence[TransactionListing], *, spare: Collection[str], deadline: Deadline) -> int:
         """Writes the missing markers with the outcome of their transactions; returns how many transactions hung.
 
+        :param rows: of the job's ids, by their coordinators.
         :param spare: ids of a document's committables, whose outcome recovery has yet to settle.
         :raises TransactionHanging: the outcome of one is forgotten. Nothing was written for its id.
         :raises KafkaUnreachable: a partition has no leader. :raises KafkaAccessError: brokers refuse.
         """
-        rows = self._ids.rows(self._client, deadline=deadline)
         looks = 0
         while True:
             logs = self._client.logs.open_in(self._scope, deadline=deadline)

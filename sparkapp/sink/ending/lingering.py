@@ -65,6 +65,7 @@ def abort_lingering(
     client: LingeringTransactions,
     ids: UsedIds,
     *,
+    states: Mapping[str, TransactionState] | None = None,
     retired: Collection[str] = (),
     timeout: float = 120.0,
     before_fencing: Callable[[], None] = lambda: None,
@@ -73,6 +74,7 @@ def abort_lingering(
 
     Called after the committables are settled, before anything is produced.
 
+    :param states: of all ids of the prefixes, by a list behind the attempt's claim; None to list them now.
     :param retired: see :func:`select`.
     :param timeout: seconds for the whole call.
     :param before_fencing: called right before transactions are ended; its error ends the sweep. Jobs require their
@@ -81,7 +83,8 @@ def abort_lingering(
     :raises AuthorizationFailed: an id of the prefixes may not be described or written.
     """
     deadline = Deadline.after(timeout)
-    selection = select(ids.states(client, deadline=deadline), first_start=ids.is_first_start, retired=retired)
+    found = ids.states(client, deadline=deadline) if states is None else states
+    selection = select(found, first_start=ids.is_first_start, retired=retired)
     _fence(client, (*selection.abort, *selection.idle), deadline, before_fencing)
     late = _await_end(client, selection.wait, deadline)
     _fence(client, late, deadline, before_fencing)

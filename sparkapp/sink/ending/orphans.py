@@ -109,9 +109,12 @@ class OrphanSweep:
         self._observed = observed
         self._thread = PeriodicThread(self._step, name="orphan-sweep", interval=interval, patience=_SWEEP_SECONDS)
 
-    def start(self) -> None:
-        """Sweeps at once, and again and again until :meth:`close`."""
-        self._thread.start()
+    def start(self, *, after: float = 0.0) -> None:
+        """Sweeps again and again until :meth:`close`.
+
+        :param after: seconds until the first sweep.
+        """
+        self._thread.start(after=after)
 
     def close(self) -> None:
         """Ends the thread, and waits for a sweep under way."""

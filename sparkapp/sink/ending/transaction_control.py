@@ -6,7 +6,7 @@ Each way is the same four steps: find (:mod:`sparkapp.sink.ending.used_ids`), se
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.partition_logs import LogScope
+from sparkapp.clients.transactions.states import TransactionListing, TransactionState
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import local_id, offsets_id
 from sparkapp.model.errors import (
@@ -29,7 +30,7 @@ from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.ending.orphans import Hangs, OpenNow, OrphanSweep, OwnTransactions
 from sparkapp.sink.ending.proven_ends import ProvenEnds
 from sparkapp.sink.ending.proven_fence import PROOF_SECONDS, ProvenFence
-from sparkapp.sink.ending.used_ids import UsedIds
+from sparkapp.sink.ending.used_ids import UsedIds, states_of
 
 LOG = logging.getLogger(__name__)
 
@@ -53,10 +54,13 @@ class TransactionControl(Protocol):
         the document, or proves its outcome with the evidence group."""
         ...
 
-    def abort_lingering(self, document: CheckpointDocument) -> int:
+    def abort_lingering(self, document: CheckpointDocument, *, lists_again: bool = False) -> int:
         """Aborts every open transaction of the document's prefixes; returns how many.
 
         Under a document without committables no producer can begin a transaction of a previous prefix after this call.
+
+        :param lists_again: whether the list of a :meth:`settle` with nothing to settle is not enough: subtasks of this
+            attempt may have begun transactions behind it.
         """
         ...
 
@@ -74,7 +78,14 @@ class KafkaTransactionControl:
         self._config = config
         self._claim = claim
         self._aborted_early = 0
+        self._listed: Sequence[TransactionListing] | None = None
+        """By a :meth:`settle` that has ended nothing since."""
         self._told: frozenset[str] = frozenset()
+
+    @property
+    def answers(self) -> int:
+        """See :attr:`TransactionClient.answers`."""
+        return self._client.answers
 
     def settle(self, document: CheckpointDocument) -> Sequence[Settled]:
         """See :meth:`TransactionControl.settle`.
@@ -87,10 +98,14 @@ class KafkaTransactionControl:
         :raises CommitOutcomeUnknown: no deciding answer to EndTxn in time.
         """
         fence = self._fence(document)
+        self._listed = None
         if self._may_have_transactions(document):
-            self._end_hanging(document, spare=[each.transactional_id for each in document.committables])
+            rows = self._rows(document)
+            self._end_hanging(document, rows, spare=[each.transactional_id for each in document.committables])
             # Before the evidence is read: from now on brokers refuse requests of previous attempts' drivers.
             fence.fence_all(offsets_id(prefix) for prefix in document.prefixes)
+            if document.local is None and not document.committables:
+                self._listed = rows
         if document.local is not None:
             # Idle ids, too: an instance that was granted may begin its next transaction whenever it continues.
             self._claim.require_no_successor()
@@ -111,17 +126,32 @@ class KafkaTransactionControl:
         committer = KafkaCommitter(self._client, evidence, describer=self._client, restored=True)
         return committer.commit(document.committables, whole=not document.aligned)
 
+    def look(self, document: CheckpointDocument, *, deadline: Deadline) -> None:
+        """Asks what :meth:`settle` and :meth:`abort_lingering` will ask, and ends nothing; for a driver that waits.
+
+        Then the connections stand, and brokers and leaders are known.
+
+        :raises KafkaAccessError: the brokers refuse, or do not answer in time.
+        """
+        if self._may_have_transactions(document):
+            rows = self._ids(document, document.prefixes).rows(self._client, deadline=deadline)
+            logs = self._client.logs.open_in(self._scope(document), deadline=deadline)
+            find_hanging(self._client, rows, logs, deadline=deadline)
+            self._client.describe([offsets_id(document.prefix)], deadline=deadline)
+
     def _abort_early(self, document: CheckpointDocument) -> None:
         self._aborted_early = self.abort_lingering(document)
 
-    def abort_lingering(self, document: CheckpointDocument) -> int:
+    def abort_lingering(self, document: CheckpointDocument, *, lists_again: bool = False) -> int:
         """See :meth:`TransactionControl.abort_lingering`; counts those that :meth:`settle` has aborted, too."""
         if not self._may_have_transactions(document):
             return 0
+        listed, self._listed = None if lists_again else self._listed, None
         # The transactions of the document have ended by now.
-        self._end_hanging(document, spare=())
+        self._end_hanging(document, self._rows(document) if listed is None else listed, spare=())
         aborted = abort_lingering(
             self._fence(document), self._ids(document, document.prefixes),
+            states=None if listed is None else self._left(document, listed),
             retired=() if document.committables else document.previous_prefixes,
             before_fencing=self._claim.require_no_successor,
         )  # fmt: skip
@@ -181,13 +211,23 @@ class KafkaTransactionControl:
             pool_size=spec.sink.producers_pool_size,
         )  # fmt: skip
 
-    def _end_hanging(self, document: CheckpointDocument, *, spare: Collection[str]) -> None:
+    @staticmethod
+    def _left(document: CheckpointDocument, rows: Iterable[TransactionListing]) -> dict[str, TransactionState]:
+        """The states by a list of :meth:`settle`, without the ids that it has fenced since."""
+        fenced = {offsets_id(prefix) for prefix in document.prefixes}
+        return {each: state for each, state in states_of(rows).items() if each not in fenced}
+
+    def _rows(self, document: CheckpointDocument) -> list[TransactionListing]:
+        return self._ids(document, document.prefixes).rows(self._client, deadline=Deadline.after(PROOF_SECONDS))
+
+    def _end_hanging(
+        self, document: CheckpointDocument, rows: Sequence[TransactionListing], *, spare: Collection[str]
+    ) -> None:
         hanging = HangingAtStart(
-            self._client, self.ends(document), ids=self._ids(document, document.prefixes),
-            scope=self._scope(document), fence=document.local is not None,
+            self._client, self.ends(document), scope=self._scope(document), fence=document.local is not None,
             require_claim=self._claim.require_no_successor,
         )  # fmt: skip
-        ended = hanging.end(spare=spare, deadline=Deadline.after(PROOF_SECONDS))
+        ended = hanging.end(rows, spare=spare, deadline=Deadline.after(PROOF_SECONDS))
         if ended:
             LOG.warning("%d hanging transaction(s) of earlier attempts ended as their coordinators say", ended)
 
@@ -223,7 +263,7 @@ def leave_nothing_open(
     try:
         claim.require_no_successor()
         control.settle(document)
-        aborted = control.abort_lingering(document)
+        aborted = control.abort_lingering(document, lists_again=True)
         LOG.info("the attempt could not drain: %d transaction(s) aborted", aborted)
     except Exception as problem:  # must not replace the first error
         LOG.warning("transactions may still be open: %s", problem)

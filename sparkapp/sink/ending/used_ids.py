@@ -94,9 +94,13 @@ class UsedIds:
 
     def states(self, client: ListingClient, *, deadline: Deadline) -> dict[str, TransactionState]:
         """:meth:`rows`, with a single state of each id."""
-        # Two brokers may name an id, of which one has lost its role. What is open in any of their eyes is fenced.
-        rows = sorted(self.rows(client, deadline=deadline), key=lambda row: row.state.open)
-        return {row.transactional_id: row.state for row in rows}
+        return states_of(self.rows(client, deadline=deadline))
+
+
+def states_of(rows: Iterable[TransactionListing]) -> dict[str, TransactionState]:
+    """A single state of each id. Pure."""
+    # Two brokers may name an id, of which one has lost its role. What is open in any of their eyes is fenced.
+    return {row.transactional_id: row.state for row in sorted(rows, key=lambda row: row.state.open)}
 
 
 def bounded_ids(prefix: str, *, hint: TransactionalIdHint, parallelism: int, pool_size: int) -> Iterable[str]:

@@ -75,12 +75,19 @@ def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -
 
 
 def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
-    from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, opened_producers, wake_consumer
+    from sparkapp.spark.tasks.worker_clients import (
+        connect_coordinators,
+        consumer_for,
+        drop_consumer,
+        opened_producers,
+        wake_consumer,
+    )
 
     inbox = Inbox(channel, wake=partial(wake_consumer, job))
     with closing(transform_of(job.spec, failed_records_of(job))) as transform:
         decoder = RecordDecoder(job)
         with suppress(Exception):  # it is raised again, and reported, with the first work
+            connect_coordinators(job)
             transform.open()
             consumer_for(job)
         while (work := inbox.next_work()) is not None:

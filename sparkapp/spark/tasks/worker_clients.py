@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
+from sparkapp.clients.daemon_thread import run_in_background
+from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.security.mounted import held_security, mounted_security
 from sparkapp.clients.topics.sink_topics import SinkTopics
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.dataplane.batch import open_consumer, open_producer
 from sparkapp.dataplane.interface import BatchConsumer
+from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.job.client.config import consumer_config, sink_config
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.sections.sink import Partitioner, TopicFrom
@@ -25,6 +28,8 @@ from sparkapp.sink.delivery import producer_config
 from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
+
+_CONNECT_SECONDS = 10.0
 
 _consumers: dict[str, BatchConsumer] = {}
 _pools: dict[str, ProducerPool] = {}
@@ -78,6 +83,19 @@ def producers_for(job: Job) -> ProducerPool:
             scope=log_scope(job.spec), commits_itself=job.spec.has_local_pace,
         )  # fmt: skip
     return _pools[key]
+
+
+def connect_coordinators(job: Job) -> None:
+    """Connects the worker to the coordinators, in the background; opens no producer.
+
+    The first producer asks them. Its first records would wait for some 100 ms more.
+    """
+    if not job.spec.sink.delivery_guarantee.transactional:
+        return
+    producers_for(job)
+    prefix, client = job.spec.sink.transactional_id_prefix, _coordinators[_key(job)]
+    deadline = Deadline.after(_CONNECT_SECONDS)
+    run_in_background(lambda: client.describe([offsets_id(prefix)], deadline=deadline), name="connect")
 
 
 def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapping[str, str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -13,12 +14,16 @@ from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
+from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_securities
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.formats.encoders.writer_schema import with_writer_schemas
+from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import KafkaSparkJobError, TopicNotFound
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.client.config import OfClusters, group_member_config
@@ -59,6 +64,9 @@ from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, star
 LOG = logging.getLogger(__name__)
 
 _PARTITIONS_SHOWN = 100
+_REHEARSAL_SECONDS = 10.0
+_SWEEP_AFTER_SECONDS = 2.0
+"""Recovery has just listed the same ids. Another list at once would delay the first records by its work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +75,16 @@ class Prepared:
 
     :param security: the content of the job's Secrets. :param configs: of its clients.
     :param clusters: the checked brokers.
+    :param client: asks the coordinators of this attempt's transactions.
+    :param control: ends the transactions of previous attempts.
     :param session: Spark, which comes up.
     """
 
     security: OfClusters
     configs: OfClusters
     clusters: JobClusters
+    client: TransactionClient
+    control: KafkaTransactionControl
     session: Future[Spark]
 
 
@@ -114,7 +126,35 @@ class Wiring:
         if chosen_engine(job.spec)[0] is Engine.CONTINUOUS:
             check_result(job.spec)
         LOG.info("checked brokers and code")
-        return Prepared(security=security, configs=configs, clusters=clusters, session=start_session())
+        # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
+        client, sweeping = TransactionClient(configs.sink), TransactionClient(configs.sink)
+        for each in (client, sweeping):
+            context.stack.callback(each.close)
+        return Prepared(
+            security=security, configs=configs, clusters=clusters, client=client,
+            control=KafkaTransactionControl(job, sweeping, configs.source, self._claim), session=start_session(),
+        )  # fmt: skip
+
+    def rehearse(self, prepared: Prepared) -> None:
+        """Asks what recovery will ask; called by a driver that is prepared next to the present attempt.
+
+        The first request of a kind takes some 100 ms: connections, metadata, modules. Readers would wait for it behind
+        the takeover. Nothing is changed, and no answer is used.
+        """
+        job, environment = self.job, self._context.environment
+        if job.spec.metrics_port:
+            importlib.import_module("sparkapp.spark.reporting.metrics")
+        deadline = Deadline.after(_REHEARSAL_SECONDS)
+        try:
+            text = environment.store.read().text
+            if text is None:
+                return
+            document = decode(text, job_uid=job.uid)
+            KafkaGroupMarks(job, prepared.configs.source, prepared.clusters.source).of(document)
+            prepared.control.look(document, deadline=deadline)
+            prepared.client.describe([offsets_id(document.prefix)], deadline=deadline)
+        except KafkaSparkJobError as error:
+            LOG.info("recovery has to make its own connections: %s", error.message)
 
     def build(self, prepared: Prepared, subtasks: StartedSubtasks | None = None) -> Attempt:
         """Recovers the job and connects the parts; produces no record.
@@ -124,25 +164,21 @@ class Wiring:
         """
         context, clusters, security = self._context, prepared.clusters, prepared.security
         job, environment, reporter, watchdog = context.job, context.environment, context.reporter, context.watchdog
-        configs, config = prepared.configs, prepared.configs.source
+        config = prepared.configs.source
         self._serve_metrics()
         reporter.update(state=DriverState.RECOVERING)
-        # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
-        client, sweeping = TransactionClient(configs.sink), TransactionClient(configs.sink)
-        for each in (client, sweeping):
-            context.stack.callback(each.close)
-        control = KafkaTransactionControl(job, sweeping, config, self._claim)
+        control = prepared.control
         has_volume = environment.stateful_allowed and job.spec.state_s3 is None
         keeps = environment.folder if has_volume else None
         state = None if keeps is None else RetainedState(keeps, self._claim, environment.retained.pinned)
         parts = Parts(
             store=environment.store, retained=environment.retained, engine=QueryState(keeps),
             state=state, control=control, ends=control.ends(),
-            client=client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
+            client=prepared.client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
             warn=reporter.warn,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
-        watchdog.enter("recovery", START_SECONDS, progress=lambda: sweeping.answers)
+        watchdog.enter("recovery", START_SECONDS, progress=lambda: control.answers)
         recovery = recovery_of(job, parts)
         context.progress.recovered(recovery)
         watchdog.enter("the start of the source", START_SECONDS)
@@ -265,7 +301,7 @@ class Wiring:
             return
         time_used = TransactionTime(spec.sink, commit_interval_millis=spec.commit_interval_millis)
         sweep = control.orphan_sweep(coordinator, time_used.shown_by(self._context.progress, self._context.reporter))
-        sweep.start()
+        sweep.start(after=_SWEEP_AFTER_SECONDS)
         self._context.stack.callback(sweep.close)
 
     def _watch_credentials(self, current: OfClusters) -> None:

@@ -83,12 +83,12 @@ def test_a_start_writes_each_missing_marker_with_the_outcome_of_its_transaction(
             now.producer_id for now in known.values()
         }, "no marker has come to the partition"
 
-        start = HangingAtStart(
-            client, ProvenEnds(client, SCOPE), scope=SCOPE, fence=False, require_claim=lambda: None,
-            ids=UsedIds(prefixes=[PREFIX], hint=FIRST_HINT, parallelism=1, pool_size=1),
-        )  # fmt: skip
+        start = HangingAtStart(client, ProvenEnds(client, SCOPE), scope=SCOPE, fence=False, require_claim=lambda: None)
+        rows = UsedIds(prefixes=[PREFIX], hint=FIRST_HINT, parallelism=1, pool_size=1).rows(
+            client, deadline=Deadline.after(PATIENCE)
+        )
         with pytest.raises(TransactionHanging, match=rf"{FORGOTTEN} \(producer \d+\) in out-0 from offset"):
-            start.end(spare=(), deadline=Deadline.after(PATIENCE))
+            start.end(rows, spare=(), deadline=Deadline.after(PATIENCE))
         (left,) = client.logs.open_in([partition]).open[partition]
         assert left.producer_id == known[FORGOTTEN].producer_id, "either marker may be wrong"
         client.end_again(
@@ -99,5 +99,5 @@ def test_a_start_writes_each_missing_marker_with_the_outcome_of_its_transaction(
             [partition], deadline=Deadline.after(PATIENCE),
         )  # fmt: skip
         until(lambda: not client.logs.open_in([partition]).open)
-        assert start.end(spare=(), deadline=Deadline.after(PATIENCE)) == 0
+        assert start.end(rows, spare=(), deadline=Deadline.after(PATIENCE)) == 0
     assert seen(ensemble) == [each.rpartition("-")[2] for each in (COMMITTED, FORGOTTEN)]

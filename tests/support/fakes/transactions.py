@@ -46,7 +46,7 @@ class FakeControl:
             for each, outcome in zip(document.committables, outcomes, strict=True)
         ]
 
-    def abort_lingering(self, document: CheckpointDocument) -> int:
+    def abort_lingering(self, document: CheckpointDocument, *, lists_again: bool = False) -> int:
         self.calls.append("abort")
         self.aborted.append(document)
         return 0

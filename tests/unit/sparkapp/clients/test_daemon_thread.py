@@ -81,3 +81,16 @@ def test_a_call_may_end_its_own_thread() -> None:
 
 def test_a_thread_that_was_never_started_ends_at_once() -> None:
     PeriodicThread(lambda: None, name="clock", interval=TICK).close()
+
+
+def test_the_first_call_can_wait_and_an_end_comes_before_it() -> None:
+    called = threading.Event()
+    thread = PeriodicThread(called.set, name="clock", interval=TICK, patience=PATIENCE)
+    thread.start(after=TICK)
+    assert called.wait(PATIENCE)
+    thread.close()
+    called.clear()
+    thread = PeriodicThread(called.set, name="clock", interval=TICK, patience=PATIENCE)
+    thread.start(after=PATIENCE)
+    thread.close()
+    assert not called.is_set()

@@ -8,7 +8,7 @@ import pytest
 
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.partition_logs import LogScope
-from sparkapp.clients.transactions.states import EndTxn, TransactionState
+from sparkapp.clients.transactions.states import EndTxn, TransactionListing, TransactionState
 from sparkapp.model.checkpoint.committable import MAX_PRODUCER_EPOCH
 from sparkapp.model.errors import KafkaAccessError, KafkaUnreachable, TransactionHanging
 from sparkapp.model.partition import TopicPartition
@@ -53,9 +53,13 @@ def leave_out(cluster: FakeCluster, *partitions: TopicPartition, commit: bool) -
 
 def at_start(cluster: FakeCluster, *, fence: bool = False) -> HangingAtStart:
     return HangingAtStart(
-        cluster, ends(cluster), scope=SCOPE, fence=fence, require_claim=lambda: None, sleep=lambda _: None,
-        ids=UsedIds(prefixes=["p"], hint=FIRST_HINT, parallelism=1, pool_size=1),
-    )  # fmt: skip
+        cluster, ends(cluster), scope=SCOPE, fence=fence, require_claim=lambda: None, sleep=lambda _: None
+    )
+
+
+def rows(cluster: FakeCluster) -> list[TransactionListing]:
+    ids = UsedIds(prefixes=["p"], hint=FIRST_HINT, parallelism=1, pool_size=1)
+    return ids.rows(cluster, deadline=soon())
 
 
 def soon() -> Deadline:
@@ -163,24 +167,24 @@ def test_a_start_ends_what_hangs_as_its_coordinator_says(cluster: FakeCluster, c
     cluster.write(ID, "r", A, GROUP)
     leave_out(cluster, A, GROUP, commit=commit)
     epoch = cluster.ids[ID].producer_epoch
-    assert at_start(cluster, fence=fence).end(spare=(), deadline=soon()) == 1
+    assert at_start(cluster, fence=fence).end(rows(cluster), spare=(), deadline=soon()) == 1
     log = cluster.partitions[A]
     assert (log.committed, log.aborted) == ((["r"], []) if commit else ([], ["r"]))
     assert not cluster.partitions[GROUP].open
     assert (cluster.ids[ID].producer_epoch > epoch) is fence, "an instance that is alive would write on"
-    assert at_start(cluster).end(spare=(), deadline=soon()) == 0
+    assert at_start(cluster).end(rows(cluster), spare=(), deadline=soon()) == 0
 
 
 def test_a_start_leaves_the_transactions_of_the_document_to_their_settlement(cluster: FakeCluster) -> None:
     cluster.write(ID, "r", A)
     leave_out(cluster, A, commit=True)
-    assert at_start(cluster).end(spare=[ID], deadline=soon()) == 0
+    assert at_start(cluster).end(rows(cluster), spare=[ID], deadline=soon()) == 0
     assert cluster.partitions[A].open
 
 
 def test_an_open_transaction_does_not_hang(cluster: FakeCluster) -> None:
     cluster.write(ID, "r", A)
-    assert at_start(cluster).end(spare=(), deadline=soon()) == 0
+    assert at_start(cluster).end(rows(cluster), spare=(), deadline=soon()) == 0
     assert cluster.partitions[A].open
 
 
@@ -189,7 +193,7 @@ def test_a_forgotten_outcome_stops_the_start_and_writes_no_marker(cluster: FakeC
     leave_out(cluster, A, commit=True)
     cluster.initialise(ID)
     with pytest.raises(TransactionHanging, match=r"p-0 \(producer 1\) in out-0 from offset 0") as caught:
-        at_start(cluster).end(spare=(), deadline=soon())
+        at_start(cluster).end(rows(cluster), spare=(), deadline=soon())
     assert caught.value.fatal
     assert cluster.partitions[A].open
 
@@ -204,7 +208,7 @@ def test_the_end_of_a_known_part_does_not_decide_a_forgotten_part(cluster: FakeC
     cluster.initialise(ID)
     for _ in range(2):
         with pytest.raises(TransactionHanging, match="in out-1 from offset 0"):
-            at_start(cluster).end(spare=(), deadline=soon())
+            at_start(cluster).end(rows(cluster), spare=(), deadline=soon())
     assert (cluster.partitions[B].aborted, cluster.ended_again) == ([], [])
 
 
