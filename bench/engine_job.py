@@ -18,7 +18,7 @@ from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.sink import Sink
 from sparkapp.model.job.sections.source import Source
-from sparkapp.model.job.sections.transform import ArrowTransform, Transform
+from sparkapp.model.job.sections.transform import ArrowTransform, OutputMode, Transform
 from sparkapp.model.job.spec import Engine, Job, JobSpec
 from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.spark.driver import Driver
@@ -45,6 +45,7 @@ def engine_job(
     query: str = "",
     arrow_function: str = "",
     function: str = "",
+    output_mode: OutputMode = OutputMode.APPEND,
     engine: Engine = Engine.MICRO_BATCH,
     offset_commit: OffsetCommit = OffsetCommit.IN_TRANSACTION,
     sink_properties: Mapping[str, str] | None = None,
@@ -70,7 +71,9 @@ def engine_job(
                 max_offsets_per_checkpoint=records_a_checkpoint,
                 value_format=Format.JSON if json_schema else Format.RAW, value_schema=json_schema,
             ),
-            transform=Transform(sql=query, function=function, arrow=ArrowTransform(function=arrow_function)),
+            transform=Transform(
+                sql=query, function=function, arrow=ArrowTransform(function=arrow_function), output_mode=output_mode
+            ),
             sink=Sink(
                 topic=sink, delivery_guarantee=delivery_guarantee, transactional_id_prefix=f"bench.{name}",
                 properties=sink_properties or {},
