@@ -46,6 +46,7 @@ class GroupOffsetsEvidence:
     :param confirm_as: a transactional id of the caller's own. The coordinator is believed after it has written offsets
         in a transaction of this id, which is aborted. A broker that has been replaced and does not know it answers
         reads from its memory, stable reads too. Its writes are not acknowledged (ADR 44).
+    :param connection: to the cluster, which stays open; None for a connection of each call.
     :param timeout: seconds for one call.
     """
 
@@ -56,16 +57,18 @@ class GroupOffsetsEvidence:
         group_id: str,
         stable: bool = True,
         confirm_as: str = "",
+        connection: KafkaConnection | None = None,
         timeout: float = 30.0,
     ) -> None:
         self._config = dict(config)
         self._confirm_as = confirm_as
         self._group_id = group_id
         self._stable = stable
+        self._connection = connection
         self._timeout = timeout
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GroupOffset]:
-        """See :meth:`Evidence.committed`. Opens a connection for each of the few calls.
+        """See :meth:`Evidence.committed`.
 
         :returns: also empty where none of the partitions exists.
         :raises KafkaUnreachable: no stable answer in time. :raises AuthenticationFailed: the credentials were refused.
@@ -73,12 +76,13 @@ class GroupOffsetsEvidence:
         """
         if not partitions:
             return {}
-        connection = KafkaConnection(self._config)
+        connection = self._connection or KafkaConnection(self._config)
         deadline = Deadline.after(self._timeout)
         try:
             return connection.run(deadline, lambda: self._ask(connection, partitions, deadline))
         finally:
-            connection.close()
+            if self._connection is None:
+                connection.close()
 
     async def _ask(
         self, connection: KafkaConnection, partitions: Sequence[TopicPartition], deadline: Deadline

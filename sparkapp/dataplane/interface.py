@@ -5,7 +5,7 @@ Values cross it in Arrow record batches, so that with the extension no Python ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -97,6 +97,15 @@ class BatchConsumer(Protocol):
     @property
     def behind(self) -> int:
         """Offsets of the read between its positions and the ends of the partitions that brokers have last sent."""
+        ...
+
+    def learn(self, topics: Iterable[str]) -> None:
+        """Asks the brokers for these topics and their leaders, before the first read; raises nothing.
+
+        Without it the client asks when partitions are assigned, and the first records come half a second later.
+
+        :param topics: named by the job. Those that do not exist, or do not answer in time, are left to the read.
+        """
         ...
 
     def wake(self) -> None:

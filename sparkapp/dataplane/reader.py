@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
+from sparkapp.clients.deadline import Deadline
 from sparkapp.dataplane.client_errors import ClientErrors
 from sparkapp.dataplane.interface import ALL_COLUMNS, GivenUp
 from sparkapp.dataplane.partition_queue import AssignmentChange, PartitionQueue, assign, split_by_partition
@@ -26,6 +27,8 @@ _NOT_OURS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 _ASK_AFTER = 2.0
 """Seconds without progress after which the brokers are asked for errors of the topics."""
 _ANSWER_WITHIN = 1.0
+_LEARN_SECONDS = 3.0
+"""For all topics of a job, before its first read."""
 _LOOK_AFTER = 10.0
 """Seconds between two looks of an endless read at its statistics, and at errors of the topics without progress."""
 
@@ -228,6 +231,14 @@ class BoundedReader(ABC):
             self._asked_last = topic
             if self._is_interrupted or time.monotonic() >= until:
                 return
+
+    def learn(self, topics: Iterable[str]) -> None:
+        """See :meth:`sparkapp.dataplane.interface.BatchConsumer.learn`."""
+        deadline = Deadline.after(_LEARN_SECONDS)
+        for topic in topics:
+            if deadline.expired or self._is_interrupted:
+                return
+            self._topic_error(topic, deadline.bound(_ANSWER_WITHIN))
 
     def interrupt(self) -> None:
         """See :meth:`sparkapp.dataplane.interface.BatchConsumer.interrupt`."""

@@ -43,15 +43,15 @@ class OffsetTransactions:
     has seen its own claim after it was the last to initialise the id. A later attempt claims before it initialises,
     which fences the writer. No request of an earlier transaction can reach a later transaction, whose epoch differs.
 
-    :param config: librdkafka properties of the cluster.
+    :param connection: to the cluster; closed with this.
     :param prefix: transactional id prefix of the job. :param group_id: whose offsets move.
     :param require_claim: raises unless this attempt owns the job (``checkpoint.claim``).
     """
 
     def __init__(
-        self, config: Mapping[str, str], *, prefix: str, group_id: str, require_claim: Callable[[], None]
+        self, connection: KafkaConnection, *, prefix: str, group_id: str, require_claim: Callable[[], None]
     ) -> None:
-        self._connection = KafkaConnection(config)
+        self._connection = connection
         self._wire = KafkaWire(self._connection)
         self._id = offsets_id(prefix)
         self._group_id = group_id

@@ -9,6 +9,7 @@ from typing import Protocol
 from sparkapp.checkpoint.recovery.local_starts import GroupAnswer
 from sparkapp.clients.cluster_view import ClusterView, known_topics
 from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
+from sparkapp.clients.transactions.connection import KafkaConnection
 from sparkapp.model import commands
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -55,12 +56,16 @@ class KafkaGroupMarks:
 
     :param config: the job's consumer configuration.
     :param cluster: has the partitions that the job reads by its spec, for a first start.
+    :param connection: to the cluster, for :meth:`of`; None for a connection of each call.
     """
 
-    def __init__(self, job: Job, config: Mapping[str, str], cluster: ClusterView) -> None:
+    def __init__(
+        self, job: Job, config: Mapping[str, str], cluster: ClusterView, connection: KafkaConnection | None = None
+    ) -> None:
         self._job = job
         self._config = config
         self._cluster = cluster
+        self._connection = connection
 
     def of(self, document: CheckpointDocument | None) -> Collection[str]:
         """See :meth:`GroupMarks.of`. Open transactions are not waited for: recovery has yet to end them."""
@@ -109,7 +114,7 @@ class KafkaGroupMarks:
         return {each for each in there if ids.get(each.topic) == document.topic_ids.get(each.topic)}
 
     def _marks(self, group: str, wanted: Sequence[TopicPartition]) -> list[str]:
-        evidence = GroupOffsetsEvidence(self._config, group_id=group, stable=False)
+        evidence = GroupOffsetsEvidence(self._config, group_id=group, stable=False, connection=self._connection)
         return [offset.metadata for offset in _read(evidence, wanted).values()]
 
 

@@ -89,7 +89,7 @@ def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
         with suppress(Exception):  # it is raised again, and reported, with the first work
             connect_coordinators(job)
             transform.open()
-            consumer_for(job)
+            consumer_for(job).learn(job.spec.source.topics)
         while (work := inbox.next_work()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:

@@ -21,6 +21,7 @@ from sparkapp.checkpoint.retained import CheckpointRetainer, RetainedStore, Stat
 from sparkapp.checkpoint.store import CheckpointStore
 from sparkapp.clients.group_offsets import Evidence, GroupOffsetsEvidence
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.connection import KafkaConnection
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.spec import Job
@@ -52,6 +53,7 @@ class Parts:
     :param client: asks coordinators about this attempt's transactions.
     :param clusters: partitions and offsets. :param config: of the job's consumers.
     :param evidence: the group's offsets, for a job of the local pace.
+    :param connection: to the source's cluster, for the group's marks; None for a connection of each question.
     :param now: gives RFC 3339 times. :param warn: gets events.
     :param hook: called at each step of a checkpoint.
     """
@@ -68,6 +70,7 @@ class Parts:
     now: Callable[[], str]
     warn: Warn
     state: StateOfCheckpoints | None = None
+    connection: KafkaConnection | None = None
     hook: StepHook = no_hook
 
 
@@ -126,7 +129,8 @@ def recovery_of(job: Job, parts: Parts) -> Recovery:
     """See :func:`sparkapp.checkpoint.recovery.recovery.recover`."""
     recovery = recover(
         job, store=parts.store, control=parts.control, now=parts.now(), retained=parts.retained, engine=parts.engine,
-        clusters=parts.clusters.ids, marks=KafkaGroupMarks(job, parts.config, parts.clusters.source),
+        clusters=parts.clusters.ids,
+        marks=KafkaGroupMarks(job, parts.config, parts.clusters.source, parts.connection),
     )  # fmt: skip
     LOG.info(
         "recovered checkpoint %d: committed %d transactions of previous attempts, aborted %d",

@@ -20,6 +20,7 @@ from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_securities
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.connection import KafkaConnection
 from sparkapp.formats.encoders.writer_schema import with_writer_schemas
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -77,6 +78,7 @@ class Prepared:
     :param clusters: the checked brokers.
     :param client: asks the coordinators of this attempt's transactions.
     :param control: ends the transactions of previous attempts.
+    :param connection: to the source's cluster, for the offsets of the group.
     :param session: Spark, which comes up.
     """
 
@@ -85,6 +87,7 @@ class Prepared:
     clusters: JobClusters
     client: TransactionClient
     control: KafkaTransactionControl
+    connection: KafkaConnection
     session: Future[Spark]
 
 
@@ -128,11 +131,13 @@ class Wiring:
         LOG.info("checked brokers and code")
         # The coordinators that a checkpoint's check has asked are asked to commit it. The sweep may look others up.
         client, sweeping = TransactionClient(configs.sink), TransactionClient(configs.sink)
-        for each in (client, sweeping):
+        connection = KafkaConnection(configs.source)
+        for each in (client, sweeping, connection):
             context.stack.callback(each.close)
         return Prepared(
             security=security, configs=configs, clusters=clusters, client=client,
-            control=KafkaTransactionControl(job, sweeping, configs.source, self._claim), session=start_session(),
+            control=KafkaTransactionControl(job, sweeping, configs.source, self._claim), connection=connection,
+            session=start_session(),
         )  # fmt: skip
 
     def rehearse(self, prepared: Prepared) -> None:
@@ -150,7 +155,8 @@ class Wiring:
             if text is None:
                 return
             document = decode(text, job_uid=job.uid)
-            KafkaGroupMarks(job, prepared.configs.source, prepared.clusters.source).of(document)
+            config, cluster = prepared.configs.source, prepared.clusters.source
+            KafkaGroupMarks(job, config, cluster, prepared.connection).of(document)
             prepared.control.look(document, deadline=deadline)
             prepared.client.describe([offsets_id(document.prefix)], deadline=deadline)
         except KafkaSparkJobError as error:
@@ -175,7 +181,7 @@ class Wiring:
             store=environment.store, retained=environment.retained, engine=QueryState(keeps),
             state=state, control=control, ends=control.ends(),
             client=prepared.client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
-            warn=reporter.warn,
+            warn=reporter.warn, connection=prepared.connection,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
         watchdog.enter("recovery", START_SECONDS, progress=lambda: control.answers)
@@ -184,7 +190,7 @@ class Wiring:
         watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
         folder = self._query_folder(recovery.document)
-        group_offsets = self._group(clusters.source, config, security.source)
+        group_offsets = self._group(prepared)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         announcements.left_behind(recovery, started.enumerator.offsets)
         self._measure_lag(started.enumerator, started.coordinator.document)
@@ -260,13 +266,13 @@ class Wiring:
         self._context.stack.callback(close)
         return lineage
 
-    def _group(
-        self, cluster: KafkaClusterView, config: Mapping[str, str], security: Mapping[str, str]
-    ) -> OffsetCommitter | GroupMembership:
+    def _group(self, prepared: Prepared) -> OffsetCommitter | GroupMembership:
         """The membership of a job that the group assigns partitions to; else what commits the group's offsets."""
         if self._context.job.spec.source.group_membership.subscribes:
-            return self._membership(cluster, security)
-        committer = offset_committer(self._context.job, config, self._claim, self._context.progress)
+            return self._membership(prepared.clusters.source, prepared.security.source)
+        committer = offset_committer(
+            self._context.job, prepared.configs.source, self._claim, self._context.progress, prepared.connection
+        )
         self._context.stack.callback(committer.close)
         return committer
 

@@ -25,6 +25,13 @@ def test_S25_empty_splits_end_at_once_and_the_next_read_is_clean(path: BatchPath
     assert values_of(consumer.read([split(topic, 0, 10)])) == numbers(0, 10)
 
 
+def test_a_consumer_that_has_learned_its_topics_reads_as_any(path: BatchPath, topic: str, unique: str) -> None:
+    path.fill(topic, numbers(0, 10))
+    consumer = path.consumer()
+    consumer.learn([f"{unique}-missing", topic])
+    assert values_of(consumer.read([split(topic, 0, 10)])) == numbers(0, 10)
+
+
 def test_S35_every_stop_ends_the_read_also_among_markers(path: BatchPath, topic: str, unique: str) -> None:
     path.transact(topic, numbers(0, 3), transactional_id=unique, commit=True)  # 0-2, marker 3
     path.transact(topic, numbers(100, 105), transactional_id=unique, commit=False)  # 4-8, marker 9

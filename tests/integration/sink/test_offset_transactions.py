@@ -10,6 +10,7 @@ import pytest
 from sparkapp.clients.group_offsets import GroupOffsetsEvidence
 from sparkapp.clients.transactions import requests as kafka_wire
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.clients.transactions.connection import KafkaConnection
 from sparkapp.model.checkpoint.commit_outcome import GroupOffset
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import AuthorizationFailed, CheckpointConflict, TransactionFenced
@@ -36,7 +37,10 @@ def sender(broker: str, unique: str) -> Iterator[Senders]:
     def make(require_claim: Callable[[], None]) -> OffsetTransactions:
         made.append(
             OffsetTransactions(
-                {"bootstrap.servers": broker}, prefix=unique, group_id=unique, require_claim=require_claim
+                KafkaConnection({"bootstrap.servers": broker}),
+                prefix=unique,
+                group_id=unique,
+                require_claim=require_claim,
             )
         )
         return made[-1]

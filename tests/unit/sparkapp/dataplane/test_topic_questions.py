@@ -50,3 +50,20 @@ def test_an_answer_that_takes_all_the_time(consumer: Asking, monkeypatch: pytest
 def test_an_interrupt(consumer: Asking) -> None:
     consumer.interrupt()
     assert consumer.ask() == ["a"]
+
+
+def test_the_topics_of_a_job_are_learned_before_the_first_read(consumer: Asking) -> None:
+    consumer.learn(["b", "a"])
+    assert consumer.asked == ["b", "a"]
+
+
+def test_brokers_that_do_not_answer_delay_no_work(consumer: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_LEARN_SECONDS", 0.0)
+    consumer.learn(["a"])
+    assert consumer.asked == []
+
+
+def test_a_consumer_that_is_to_end_learns_nothing_more(consumer: Asking) -> None:
+    consumer.interrupt()
+    consumer.learn(["a"])
+    assert consumer.asked == []

@@ -41,7 +41,7 @@ def rehearse(store: MemoryStore, *, look: Callable[[], None] = lambda: None) -> 
     job = Job(namespace="shop", name="orders", uid="uid", generation=1, attempt=3, spec=spec)
     context: Any = SimpleNamespace(job=job, environment=SimpleNamespace(store=store))
     prepared: Any = SimpleNamespace(
-        configs=OfClusters({}, {}), clusters=SimpleNamespace(source=None),
+        configs=OfClusters({}, {}), clusters=SimpleNamespace(source=None), connection=None,
         client=SimpleNamespace(describe=lambda ids, **_: asked.extend(ids)), control=SimpleNamespace(look=noted),
     )  # fmt: skip
     Wiring(context, rotate=lambda: None).rehearse(prepared)
