@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from kafkaspark.local.output import Output
 from kafkaspark.local.project import Project
@@ -30,7 +32,7 @@ from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.failed.failed_records import failed_records_of, tell_nobody
 from sparkapp.spark.frames.failed.failure import file_rows
 from sparkapp.spark.frames.failed.left_out import LeftOut
-from sparkapp.spark.frames.query_plan import is_aligned, keeps_state, late_rows, partition_count
+from sparkapp.spark.frames.query_plan import is_aligned, partition_count, stateful_nodes
 from sparkapp.spark.frames.record_policy import (
     attempt_key,
     catches,
@@ -126,6 +128,15 @@ def _write(batch: pa.RecordBatch, file: Path) -> None:
     unfinished.rename(file)
 
 
+def _late_rows(query: StreamingQuery) -> int:
+    """Rows that operators have dropped as later than the watermark, by the progress of each micro-batch.
+
+    :param query: has nothing more to do. Spark then has the progress of its last micro-batch.
+    """
+    progress = [json.loads(str(each.json())) for each in query._jsq.recentProgress()]
+    return sum(operator["numRowsDroppedByWatermark"] for each in progress for operator in each["stateOperators"])
+
+
 class _Collector:
     """Runs the query, and takes the result of each micro-batch."""
 
@@ -152,6 +163,7 @@ class _Collector:
             for number, batch in enumerate(checkpoints):
                 _write(batch, folder / "source" / f"{number:06}.parquet")
                 query.processAllAvailable()
+            self._output.late = _late_rows(query)
         except StreamingQueryException as error:
             raise self._refusal or original_error(query.exception() or error) from error
         finally:
@@ -192,7 +204,6 @@ class _Collector:
         tallies = observed_tallies(self._job.spec, self._session, self._name)
         if not diverts(self._job.spec):
             self._output.skipped += sum(tally.bad for tally in tallies.values())
-        self._output.late += late_rows(self._session, self._name)
 
     def _judge(self) -> None:
         """Judges the plan of the first micro-batch; the others have the same operators.
@@ -202,7 +213,7 @@ class _Collector:
         if self._is_judged:
             return
         self._is_judged = True
-        if keeps_state(self._session, self._name):
-            if not self._job.spec.may_keep_state:
-                raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)
-            self._output.warnings = growing_state(self._session, self._name)
+        nodes = list(stateful_nodes(self._session, self._name))
+        if nodes and not self._job.spec.may_keep_state:
+            raise ConfigurationError(_STATE, remedy=_STATE_REMEDY)
+        self._output.warnings = growing_state(nodes)

@@ -44,6 +44,10 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 
 That is Spark's own promise, for it interprets what it fails to compile. Compilers took a quarter of a first test's CPU.
 """
+_QUICK_STREAM = {"spark.sql.streaming.pollingDelay": "10ms"}
+"""A test waits for the stream, which looks for the next checkpoint so often."""
+_WHOLE_PROGRESS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
+"""The output has the late rows of all micro-batches."""
 _CASES = re.compile(r"\b(upper|ucase|lower|lcase|initcap)\s*\(", re.IGNORECASE)
 _CASES_CLASS = "org.apache.spark.sql.catalyst.util.CollationAwareUTF8String"
 _REPOSITORY = Path(names.__file__).parents[2]
@@ -77,7 +81,7 @@ class LocalSpark:
         _make_default(session)
         if _CASES.search(job.spec.transform.sql):
             _load_cases(session)
-        for name, value in {**session_settings(job), **conf}.items():
+        for name, value in {**session_settings(job), **_QUICK_STREAM, **conf, **_WHOLE_PROGRESS}.items():
             if name.startswith(_SQL) and session.conf.isModifiable(name):
                 session.conf.set(name, value)
         environment = session.sparkContext.environment
@@ -91,7 +95,7 @@ class LocalSpark:
 
         :param key: of :func:`sparkapp.spark.frames.record_policy.attempt_key`.
         """
-        scratch = Path(session.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir())
+        scratch = Path(session.conf.get("spark.local.dir", "") or tempfile.gettempdir())
         return sorted(scratch.glob(f"blockmgr-*/dead-letters-{key}/*.arrow"))
 
     def rests(self) -> Path | None:

@@ -230,11 +230,6 @@ def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] 
     return json.loads(metrics.apply(name).json()) if metrics.contains(name) else None
 
 
-def keeps_state(spark: SparkSession, query_name: str) -> bool:
-    """Whether the batch's plan has an operator that keeps state (an aggregation, deduplication, join …)."""
-    return next(stateful_nodes(spark, query_name), None) is not None
-
-
 def late_rows(spark: SparkSession, query_name: str) -> int:
     """Rows that the batch dropped as later than the watermark; asked after its tasks.
 
@@ -260,7 +255,7 @@ def _metric(node: Any, name: str) -> int:
 
 
 def stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
-    """The operators of the batch's plan that keep state, of Spark's classes."""
+    """The operators of the batch's plan that keep state (an aggregation, deduplication, join …), of Spark's classes."""
     jvm: Any = spark._jvm
     kind = jvm.java.lang.Class.forName(_STATEFUL)
     stack = [_execution(spark, query_name).executedPlan()]

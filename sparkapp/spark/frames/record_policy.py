@@ -240,12 +240,12 @@ def _counts(error: Column, topics: Sequence[str]) -> Iterator[Column]:
 
 
 def _or_raised(side: str) -> Column:
-    error = f.col(error_column(side))
-    texts: Sequence[Column] = (
-        f.lit("topic "), f.col("topic"), f.lit(", partition "), f.col("partition").cast("string"),
-        f.lit(", offset "), f.col("offset").cast("string"), f.lit(": "), f.substring(error, 1, MAX_MESSAGE // 2),
-    )  # fmt: skip
+    # A text: each function of PySpark takes a dozen calls of the JVM.
+    error = error_column(side)
+    message = (
+        "concat('topic ', `topic`, ', partition ', CAST(`partition` AS STRING), ', offset ', CAST(`offset` AS STRING),"
+        f" ': ', substring({error}, 1, {MAX_MESSAGE // 2}))"
+    )
     # What sparkapp.model.encoding.error_object encodes, by the JVM.
-    kind = f.lit(RecordError.__name__).alias("kind")
-    raised = f.concat(f.lit(MARK), f.to_json(f.struct(kind, f.concat(*texts).alias("message"))))
-    return f.when(error.isNull(), f.col(side)).otherwise(f.raise_error(raised))
+    raised = f"concat('{MARK}', to_json(named_struct('kind', '{RecordError.__name__}', 'message', {message})))"
+    return f.expr(f"CASE WHEN {error} IS NULL THEN `{side}` ELSE raise_error({raised}) END")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 
 from kafkaspark.testing import Output, Record
@@ -108,6 +110,21 @@ def test_a_window_is_written_when_the_watermark_has_passed_it(run_transform: Run
     checkpoints = [[at(1), at(75)], [at(2), at(150)]]
     written = run_transform(job, checkpoints=checkpoints)
     assert (written, written.late) == ([Record("1", "2026-01-01 12:00:00"), Record("1", "2026-01-01 12:01:00")], 1)
+
+
+def test_another_run_of_a_job_takes_few_calls_of_the_jvm(run_transform: Run, python: Job) -> None:
+    """They were a part of the time of a test. Seen: 2,479 calls, a fourth of which read Spark's settings in turn."""
+    job, checkpoints, calls = python(COUNT, checkpoint=VOLUME), [[at(1), at(75)], [at(2), at(150)]], []
+    run_transform(job, checkpoints=checkpoints)
+    send = ClientServerConnection.send_command
+
+    def counted(connection: ClientServerConnection, command: str) -> Any:
+        calls.append(command)
+        return send(connection, command)
+
+    with patch.object(ClientServerConnection, "send_command", counted):
+        run_transform(job, checkpoints=checkpoints)
+    assert 100 < len(calls) < 1400
 
 
 def test_state_needs_a_volume_as_in_the_cluster(run_transform: Run, python: Job) -> None:

@@ -23,7 +23,7 @@ from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
 from sparkapp.spark.failures import original_error, while_reading
 from sparkapp.spark.frames.end_of_stream import stops_found
-from sparkapp.spark.frames.query_plan import keeps_state, late_rows, next_watermark
+from sparkapp.spark.frames.query_plan import late_rows, next_watermark, stateful_nodes
 from sparkapp.spark.frames.record_policy import observed_tallies
 from sparkapp.spark.reporting.liveness import StreamLiveness, step_seconds
 from sparkapp.spark.state import query_log
@@ -162,8 +162,9 @@ class CheckpointRunner:
         :raises ConfigurationError: it does, and the job has no place for it.
         """
         if self._keeps_state is None:
-            self._keeps_state = keeps_state(self._spark, self._query_name)
-            self.growing_state = growing_state(self._spark, self._query_name)
+            nodes = list(stateful_nodes(self._spark, self._query_name))
+            self._keeps_state = bool(nodes)
+            self.growing_state = growing_state(nodes)
         if self._keeps_state and not self._log.outlives_driver:
             msg = "the transform keeps state (an aggregation, deduplication or join): the job has no place for it"
             raise ConfigurationError(

@@ -6,26 +6,26 @@ predicate keeps all of them. Spark says nothing about it, as the state of few ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from sparkapp.spark.frames.query_plan import names_of, stateful_nodes
+from sparkapp.spark.frames.query_plan import names_of
 
 _JOIN_REMEDY = "declare withWatermark on both sides, and join on a range of their times"
 _KEYS_REMEDY = "group by a window of a column with withWatermark, if there are ever new keys"
 _DUPLICATES_REMEDY = "use dropDuplicatesWithinWatermark, or name the column of withWatermark, too"
 
 
-def growing_state(spark: SparkSession, query_name: str) -> tuple[str, ...]:
-    """What operators of the batch under way never forget, with a remedy each; empty where all state is removed.
+def growing_state(nodes: Iterable[Any]) -> tuple[str, ...]:
+    """What operators of a plan never forget, with a remedy each; empty where all state is removed.
 
-    Called with the first batch of a query. Operators of user code, such as ``transformWithState``, remove their state
-    by themselves, and a total without keys has one row. Neither is among them.
+    Operators of user code, such as ``transformWithState``, remove their state by themselves, and a total without keys
+    has one row. Neither is among them.
+
+    :param nodes: of :func:`sparkapp.spark.frames.query_plan.stateful_nodes`, of a query's first batch.
     """
     found: dict[str, None] = {}
-    for node in stateful_nodes(spark, query_name):
+    for node in nodes:
         judge = _JUDGES.get(str(node.getClass().getSimpleName()))
         message = judge(node) if judge is not None else ""
         if message:

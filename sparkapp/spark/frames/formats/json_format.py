@@ -53,18 +53,18 @@ def parse_json(records: DataFrame, side: str, schema: str) -> DataFrame:
         value = f.when(decoded.isNotNull(), decoded).otherwise(value)
     return (
         records.withColumn(f"_parsed_{side}", f.from_json(text.cast("string"), wanted, _OPTIONS))
-        .withColumn(error_column(side), error)
-        .withColumn(side, value)
+        .withColumns({error_column(side): error, side: value})
         .drop(f"_parsed_{side}")
     )
 
 
 def _framed(side: str) -> Column:
     """The error where a value has the frame of :mod:`sparkapp.source.formats.registered_records`, else null."""
-    head = f.hex(f.substring(side, 1, HEAD))
+    head = f"hex(substring(`{side}`, 1, {HEAD}))"
     before, behind = framed_error(side)
-    schema_id = f.conv(f.substring(head, 3, 8), 16, 10)
-    return f.when(head.rlike("^00[0-7].{7}$"), f.concat(f.lit(before), schema_id, f.lit(behind)))
+    schema_id = f"conv(substring({head}, 3, 8), 16, 10)"
+    # A text: each function of PySpark takes a dozen calls of the JVM.
+    return f.expr(f"CASE WHEN {head} RLIKE '^00[0-7].{{7}}$' THEN concat('{before}', {schema_id}, '{behind}') END")
 
 
 def _type_of(records: DataFrame, side: str, schema: str) -> DataType:

@@ -39,12 +39,13 @@ def test_a_decoder_adds_the_error_column_exactly_if_the_format_is_fallible(
     monkeypatch.setattr(registry_format, "StructType", MagicMock())
     monkeypatch.setattr("pyspark.sql.functions.arrow_udf", MagicMock())
     records = MagicMock()
-    records.withColumn.return_value = records.drop.return_value = records
+    records.withColumn.return_value = records.withColumns.return_value = records.drop.return_value = records
     source = Source(group_id="g", schema_registry=REGISTRY, **{f"{side}_format": chosen})
     spec = plain_spec(source=source)
     job = Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=spec)
     assert DECODERS[chosen](records, side, "n INT", job, MagicMock()) is records
     added = {call.args[0] for call in records.withColumn.call_args_list}
+    added |= {name for call in records.withColumns.call_args_list for name in call.args[0]}
     assert (error_column(side) in added) == chosen.traits.fallible
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -14,6 +15,8 @@ import pytest
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import CheckpointConflict, KafkaSparkJobError, TransactionFenced, TransformFailed
+from sparkapp.model.job.record_format import Format
+from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Job
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 from sparkapp.spark.reporting.telemetry import lineage
@@ -168,6 +171,21 @@ def test_the_columns_of_a_ddl_keep_their_types() -> None:
     assert list(ddl_columns(schema)) == [
         ("id", "BIGINT"), ("a, b", "STRING"), ("at", "DATE"), ("d", "DECIMAL(10, 2)"),
         ("s", "STRUCT<a: INT, b: X>"),
+    ]  # fmt: skip
+
+
+def test_the_columns_of_a_reader_schema_are_those_of_its_record() -> None:
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [
+        {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}, {"name": "at", "type": at},
+        {"name": "home", "type": {"type": "record", "name": "Address", "fields": []}},
+        {"name": "either", "type": ["int", "string"]}, {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ]  # fmt: skip
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    source = Source(group_id="g", value_format=Format.AVRO, value_schema=schema)
+    assert list(lineage._columns(source)) == [
+        ("id", "long"), ("name", "string"), ("at", "timestamp-millis"), ("home", "Address"),
+        ("either", '["int", "string"]'), ("tags", "array"),
     ]  # fmt: skip
 
 
