@@ -31,6 +31,8 @@ _TRANSPARENT = frozenset(
      "DeduplicateWithinWatermark", "BatchEvalPython"}
 )  # fmt: skip
 """Nodes whose expressions name all that they use of their child. Attributes of their output are its, or are new."""
+_DELAY = "spark.watermarkDelayMs"
+"""Metadata of a column with a watermark."""
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
 
 
@@ -282,6 +284,11 @@ def _named(attributes: Any) -> dict[int, str]:
 def names_of(attributes: Any) -> list[str]:
     """Names of the columns of a sequence of Spark's."""
     return [str(attribute.name()) for attribute in _sequence(attributes)]
+
+
+def has_watermark(attributes: Any) -> bool:
+    """Whether a column of a sequence of Spark's is an event time with a watermark, or a window of it."""
+    return any(attribute.metadata().contains(_DELAY) for attribute in _sequence(attributes))
 
 
 def _sequence(scala: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sparkapp.spark.frames.query_plan import names_of
+from sparkapp.spark.frames.query_plan import has_watermark, names_of
 
 _JOIN_REMEDY = "declare withWatermark on both sides, and join on a range of their times"
 _KEYS_REMEDY = "group by a window of a column with withWatermark, if there are ever new keys"
@@ -42,15 +42,23 @@ def _join(node: Any) -> str:
     return f"the join of two streams keeps each row of {which} for ever: {_JOIN_REMEDY}"
 
 
+def _forgets_keys(node: Any) -> bool:
+    """Whether Spark has a predicate for the keys that the operator may forget, by Spark's own rule.
+
+    The predicate is not asked for: tasks carry the operator with it, and no task can carry a generated class.
+    """
+    return bool(node.watermarkExpressionForEviction().isDefined()) and has_watermark(node.keyExpressions())
+
+
 def _aggregation(node: Any) -> str:
     keys = names_of(node.keyExpressions())
-    if not keys or node.watermarkPredicateForKeysForEviction().isDefined():
+    if not keys or _forgets_keys(node):
         return ""
     return f"the aggregation by {', '.join(keys)} keeps each key for ever: {_KEYS_REMEDY}"
 
 
 def _deduplication(node: Any) -> str:
-    if node.watermarkPredicateForKeysForEviction().isDefined():
+    if _forgets_keys(node):
         return ""
     keys = ", ".join(names_of(node.keyExpressions()))
     return f"dropDuplicates by {keys} keeps each key for ever: {_DUPLICATES_REMEDY}"
