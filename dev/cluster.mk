@@ -24,5 +24,5 @@ kafka-up: ## start Kafka alone, without root
 kafka-down: ## stop Kafka alone
 	@$(LOCALCLUSTER) kafka-down
 
-images: ## build the container images and load them into the cluster
-	@$(LOCALCLUSTER) images
+images: ## build the container images and load them into the cluster (S3=1: that for state in an object store, too)
+	@$(LOCALCLUSTER) images $(if $(S3),--s3)

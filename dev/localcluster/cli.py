@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     logs = commands.add_parser("logs", help="show the last lines of the logs")
     logs.add_argument("name", nargs="*", help="names of logs, without .log (default: all)")
     logs.set_defaults(run=_logs)
-    commands.add_parser("images", help="build the images and load them into the cluster").set_defaults(run=_images)
+    built = commands.add_parser("images", help="build the images and load them into the cluster")
+    built.add_argument("--s3", action="store_true", help="that of jobs with state in an object store, too")
+    built.set_defaults(run=_images)
     commands.add_parser("kafka-up", help="start Kafka alone").set_defaults(run=_kafka_up)
     commands.add_parser("kafka-down", help="stop Kafka alone").set_defaults(run=_kafka_down)
     return parser
@@ -100,11 +102,11 @@ def _logs(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _images(settings: Settings, _options: argparse.Namespace) -> int:
+def _images(settings: Settings, options: argparse.Namespace) -> int:
     progress = Progress()
     with state.held(settings):
         cluster = selection.choose(settings, progress)
-        for image in images.IMAGES:
+        for image in (*images.IMAGES, *([images.STORE_IMAGE] if options.s3 else [])):
             print(f"  {image.reference}  {cluster.publish(image)}")
     return 0
 

@@ -21,7 +21,7 @@ from sparkapp.model.checkpoint.retained import (
     surplus,
 )
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
-from sparkapp.model.errors import CheckpointUnusable, KafkaSparkJobError
+from sparkapp.model.errors import CheckpointConflict, CheckpointUnusable, KafkaSparkJobError
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.sections.retention import Retention
 
@@ -31,12 +31,16 @@ _CLOSE_SECONDS = 15.0
 
 
 class StateOfCheckpoints(Protocol):
-    """Query state of retained checkpoints; :class:`sparkapp.spark.state.retained_state.RetainedState` in jobs."""
+    """Query state of retained checkpoints: in jobs :class:`sparkapp.spark.state.retained_state.RetainedState`.
+
+    That of an object store is :class:`sparkapp.spark.state.object_store.retained_state.StoredRetainedState`.
+    """
 
     def keep(self, document: CheckpointDocument) -> str:
         """Keeps the checkpoint's version; called before the checkpoint is retained.
 
         :returns: the engine's text to retain; empty for a checkpoint without state.
+        :raises CheckpointConflict: another attempt has the claim: the checkpoint must not be retained.
         :raises KafkaSparkJobError: it cannot be kept.
         """
         ...
@@ -183,6 +187,8 @@ class CheckpointRetainer:
                 continue
             try:
                 self._keep(document)
+            except CheckpointConflict as error:
+                LOG.info("checkpoint %d is not retained: %s", document.checkpoint_id, error.message)
             except Exception as error:
                 self._kept_at = time
                 self._failed(f"checkpoint {document.checkpoint_id}", error)
@@ -218,6 +224,8 @@ class CheckpointRetainer:
         """Without its state a checkpoint still says from which offsets another job would begin."""
         try:
             return self._state.keep(document)
+        except CheckpointConflict:
+            raise  # the successor may have removed the state as that of no checkpoint
         except KafkaSparkJobError as error:
             self._failed(f"the state of checkpoint {document.checkpoint_id}", error)
             return ""

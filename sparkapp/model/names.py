@@ -103,9 +103,13 @@ def checkpoints_config_map(job: str) -> str:
     return f"{job}-checkpoints"
 
 
+RETAINED_STATE = "retained"
+"""Where a job's folder on the volume, or in the bucket, has the operators' state of retained checkpoints."""
+
+
 def retained_state(checkpoint_id: int) -> str:
-    """Where a job's folder on the volume has the operators' state of a retained checkpoint."""
-    return f"retained/checkpoint-{checkpoint_id}"
+    """The same of one of them."""
+    return f"{RETAINED_STATE}/checkpoint-{checkpoint_id}"
 
 
 def report_config_map(job: str) -> str:

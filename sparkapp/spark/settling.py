@@ -29,6 +29,7 @@ from sparkapp.model.report import SETTLED, STATE_REMOVED, AttemptOutcome, Termin
 from sparkapp.sink.ending.transaction_control import KafkaTransactionControl
 from sparkapp.spark.preflight.job_clusters import JobClusters
 from sparkapp.spark.reporting.reporter import now
+from sparkapp.spark.state.object_store.removed_state import remove_stored_state
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.removed_state import remove_state
 from sparkapp.spark.state.retained_state import QueryState
@@ -80,8 +81,8 @@ def settle(
 
 
 def _removed(job: Job, folder: Path | None, claim: Claim, retained: RetainedStore) -> str:
-    """What was removed, as a text for people. No snapshot holds state in an object store."""
+    """What was removed, as a text for people."""
     if job.spec.state_s3 is None:
         return "" if folder is None else remove_state(folder, claim=claim, retained=retained)
-    claim.require()
-    return ObjectStore.of(job.spec.state_s3, job.uid).remove_all()
+    store = ObjectStore.of(job.spec.state_s3, job.uid)
+    return remove_stored_state(store, attempt=job.attempt, claim=claim, retained=retained)

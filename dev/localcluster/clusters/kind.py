@@ -9,7 +9,7 @@ from pathlib import Path
 
 from localcluster import state
 from localcluster.errors import SetupError
-from localcluster.images.builder import Image, remember_key
+from localcluster.images.builder import Image, remember_key, store_inputs
 from localcluster.kafka import probe as kafka_probe
 from localcluster.kafka import properties as kafka_properties
 from localcluster.kafka.properties import Listener
@@ -108,6 +108,11 @@ class KindCluster:
 
         :raises SetupError: the build failed, or the nodes refused the image.
         """
+        of_classes: list[str | Path] = []
+        if image.base is not None:
+            arguments, contexts = store_inputs(self._settings, self._progress, image.base)
+            of_classes += [f"--build-arg={name}={value}" for name, value in arguments.items()]
+            of_classes += [f"--build-context={name}={value}" for name, value in contexts.items()]
         building: list[str | Path] = [
             "docker",
             "build",
@@ -116,7 +121,8 @@ class KindCluster:
             image.containerfile,
             "--tag",
             image.reference,
-            REPOSITORY,
+            *of_classes,
+            REPOSITORY if image.base is None else image.folder,
         ]
         with self._progress.step(f"build the image {image.reference}"):
             log = self._settings.logs / f"build-image-{image.name}.log"

@@ -13,6 +13,7 @@ from localcluster.images.buildah import Buildah
 from localcluster.images.oci import Layout
 from localcluster.images.python_trees import PythonTrees
 from localcluster.machine import packages
+from localcluster.objectstore.client import StoreClasses
 from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
 
@@ -23,9 +24,13 @@ ARCHIVE: Mapping[str, str] = {"DEBIAN_ARCHIVE": "", "DEBIAN_LOCK": "newest"}
 
 @dataclass(frozen=True)
 class Image:
-    """An image of the project."""
+    """An image of the project.
+
+    :param base: of an image that adds the classes for object stores to another; None for the others.
+    """
 
     name: str
+    base: Image | None = None
 
     @property
     def reference(self) -> str:
@@ -52,6 +57,9 @@ class Image:
         content = hashlib.sha256()
         for file in sorted(file for file in self.folder.iterdir() if file.is_file()):
             content.update(file.name.encode() + b"\0" + file.read_bytes())
+        if self.base is not None:
+            content.update(f"{self.base.key()} {StoreClasses.name()}".encode())
+            return content.hexdigest()[:16]
         content.update(f"{self.dependencies_key()} {python_trees.application_key()}".encode())
         return content.hexdigest()[:16]
 
@@ -68,6 +76,8 @@ class Image:
 
 
 IMAGES = tuple(Image(name) for name in NAMES)
+STORE_IMAGE = Image("sparkapp-s3", base=Image("sparkapp"))
+"""For jobs whose state is in an object store."""
 
 
 class ImageBuilder:
@@ -90,6 +100,8 @@ class ImageBuilder:
         if kept is not None and read_keys(self._settings).get(image.name) == key:
             return kept
         packages.ensure(packages.IMAGES, self._settings, self._progress)
+        if image.base is not None:
+            return self._build_on(image, image.base, key)
         dependencies = self._build_dependencies(image)
         with self._progress.step(f"build the image {image.reference}"):
             self._buildah.build(
@@ -114,6 +126,20 @@ class ImageBuilder:
         packages.ensure(packages.IMAGES, self._settings, self._progress)
         return self._buildah.export(self._build_dependencies(image), image.name)
 
+    def _build_on(self, image: Image, base: Image, key: str) -> Layout:
+        if not self._buildah.has(base.reference) or read_keys(self._settings).get(base.name) != base.key():
+            self.build(base)
+        arguments, contexts = store_inputs(self._settings, self._progress, base)
+        with self._progress.step(f"build the image {image.reference}"):
+            self._buildah.build(
+                image.containerfile, image.reference, arguments=arguments, contexts=contexts, context=image.folder
+            )
+            layout = self._buildah.export(image.reference, image.name)
+            self._buildah.keep_only(image.reference)
+            self._buildah.unmount()
+        remember_key(self._settings, image, key)
+        return layout
+
     def _build_dependencies(self, image: Image) -> str:
         reference = f"{image.dependencies_reference}:{image.dependencies_key()}"
         if not self._buildah.has(reference):
@@ -136,6 +162,16 @@ class ImageBuilder:
         if python_trees.host_can_build():
             return {"application": str(self._trees.application())}
         return {}
+
+
+def store_inputs(settings: Settings, progress: Progress, base: Image) -> tuple[dict[str, str], dict[str, str]]:
+    """Arguments and contexts of a build of :data:`STORE_IMAGE`.
+
+    :raises SetupError: the classes cannot be downloaded.
+    """
+    classes = StoreClasses.of(settings)
+    classes.fetch(settings, progress)
+    return {"SPARKAPP": base.reference}, {"classes": str(classes.folder)}
 
 
 def read_keys(settings: Settings) -> dict[str, str]:

@@ -17,10 +17,10 @@ _STOP_SECONDS = 20.0
 
 
 class HttpServer(ABC):
-    """A server on a loopback port; it starts and ends with the block.
+    """A server on a port of this machine; it starts and ends with the block.
 
     :param directory: of its log.
-    :param port: at which it is asked.
+    :param port: at which it is asked. :param host: the address at which it is asked.
     :raises SetupError: it does not start.
     """
 
@@ -31,8 +31,8 @@ class HttpServer(ABC):
     """Answers with status 200 once the server is ready."""
     start_seconds: ClassVar[float]
 
-    def __init__(self, directory: Path, port: int) -> None:
-        self.port = port
+    def __init__(self, directory: Path, port: int, *, host: str = "127.0.0.1") -> None:
+        self.port, self.host = port, host
         self._directory = directory
         self._process: Identity | None = None
 
@@ -46,7 +46,7 @@ class HttpServer(ABC):
 
     def answers(self) -> bool:
         """Whether it answers at :attr:`ready_path`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
         try:
             connection.request("GET", self.ready_path)
             return connection.getresponse().status == http.client.OK

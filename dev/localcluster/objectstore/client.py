@@ -76,7 +76,12 @@ class StoreClasses:
     @classmethod
     def of(cls, settings: Settings) -> StoreClasses:
         """The folder, which exists once :meth:`fetch` has run."""
-        return cls(settings.cache / f"object-store-{HADOOP_VERSION}-{CLIENT.version}")
+        return cls(settings.cache / cls.name())
+
+    @staticmethod
+    def name() -> str:
+        """Name of the folder: it changes with the jars."""
+        return f"object-store-{HADOOP_VERSION}-{CLIENT.version}"
 
     @property
     def class_path(self) -> str:

@@ -27,9 +27,9 @@ PROGRAM = GoProgram(
 
 
 class ObjectStoreServer(HttpServer):
-    """A server on a free loopback port; it starts and ends with the block. It takes any access key.
+    """A server on a free port; it starts and ends with the block. It takes any access key.
 
-    :param directory: of its log.
+    :param directory: of its log. :param host: the address of this machine; that of the node for clients in pods.
     :raises SetupError: it cannot be built, or does not start.
     """
 
@@ -38,16 +38,16 @@ class ObjectStoreServer(HttpServer):
     ready_path = "/"
     start_seconds = 60.0
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, host: str = "127.0.0.1") -> None:
         settings, progress = Settings.from_environment(), Progress()
         with progress.step("build an object store") as step:
             self._program = build(PROGRAM, settings, step)
-        super().__init__(directory, free_ports(1)[0])
+        super().__init__(directory, free_ports(1)[0], host=host)
 
     @property
     def endpoint(self) -> str:
-        """The address for clients on this machine."""
-        return f"http://127.0.0.1:{self.port}"
+        """The address for clients."""
+        return f"http://{self.host}:{self.port}"
 
     def _command(self) -> Sequence[str | Path]:
-        return [self._program, "-address", f"127.0.0.1:{self.port}", "-bucket", BUCKET]
+        return [self._program, "-address", f"{self.host}:{self.port}", "-bucket", BUCKET]

@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkapp.model import names
 from sparkapp.model.job.access.mounts import SecretFolder
+from sparkapp.model.job.sections.state_storage import S3Storage
 
 FILES = "/etc/kafkaspark/command"
 """Folder of the files of the command."""
@@ -26,6 +27,7 @@ class PodCommand:
     :param files: of :data:`FILES`, by name.
     :param secrets: folders below :data:`names.CREDENTIALS_DIRECTORY`.
     :param claim: of the job's volume for state, which the command reads with Spark; empty for none.
+    :param store: bucket with the job's state, likewise; None for none.
     """
 
     name: str
@@ -36,12 +38,14 @@ class PodCommand:
     secrets: Sequence[SecretFolder] = ()
     pull_secrets: Sequence[str] = ()
     claim: str = ""
+    store: S3Storage | None = None
 
     def job(self) -> dict[str, Any]:
         """The Job. Its pod fits the restricted Pod Security Standard, and has no rights in the API."""
         mounts = [{"name": "tmp", "mountPath": _TMP}]
-        memory, disk = ("2Gi", "16Gi") if self.claim else ("512Mi", "256Mi")
-        volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {"sizeLimit": disk if self.claim else "64Mi"}}]
+        reads_state = bool(self.claim) or self.store is not None
+        memory, disk = ("2Gi", "16Gi") if reads_state else ("512Mi", "256Mi")
+        volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {"sizeLimit": disk if reads_state else "64Mi"}}]
         if self.claim:
             volumes.append({"name": "state", "persistentVolumeClaim": {"claimName": self.claim, "readOnly": True}})
             mounts.append({"name": "state", "mountPath": names.STATE_DIRECTORY})
@@ -58,6 +62,7 @@ class PodCommand:
             )
         container = {
             "name": "kafkaspark", "image": self.image, "args": ["python3", "-m", "kafkaspark", *self.arguments],
+            **self._environment(),
             "volumeMounts": [{**mount, "readOnly": mount["name"] != "tmp"} for mount in mounts],
             "resources": {
                 "requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
@@ -98,6 +103,14 @@ class PodCommand:
     def manifests(self) -> list[dict[str, Any]]:
         """What ``kubectl apply`` takes."""
         return [*([self.config_map()] if self.files else []), self.job()]
+
+    def _environment(self) -> dict[str, Any]:
+        """The access key of the bucket, from its Secret."""
+        if self.store is None or self.store.credentials is None:
+            return {}
+        of = self.store.credentials
+        sources = {name: {"name": of.secret_name, "key": key} for name, key in of.variables.items()}
+        return {"env": [{"name": name, "valueFrom": {"secretKeyRef": source}} for name, source in sources.items()]}
 
     def _metadata(self) -> dict[str, Any]:
         return {"name": self.name, "namespace": self.namespace}

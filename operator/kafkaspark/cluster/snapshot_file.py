@@ -77,7 +77,8 @@ def state_note(manifest: dict[str, Any]) -> str:
     folder = f"{checkpoint.job_uid}/{names.retained_state(checkpoint.checkpoint_id)}"
     return (
         f"the job keeps state, which is not in the file. Copy folder {folder} of its volume"
-        " (spec.checkpoint.stateVolume) to the same place of the new job's volume, while this snapshot exists\n"
+        " (spec.checkpoint.stateVolume) to the same place of the new job's volume, while this snapshot exists."
+        f" Of a bucket (spec.checkpoint.state.storage) copy all of {checkpoint.job_uid}/{names.RETAINED_STATE}\n"
     )
 
 

@@ -7,7 +7,7 @@ import json
 import secrets
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,10 @@ from sparkapp.checkpoint.recovery.restore import find_retained
 from sparkapp.cli.job_checkpoints import ClusterCheckpoints, FileCheckpoints, FoundJob
 from sparkapp.cli.table import Output, render
 from sparkapp.model import names
-from sparkapp.model.errors import CommandRefused
+from sparkapp.model.encoding.fields import Fields
+from sparkapp.model.encoding.resource import read_part
+from sparkapp.model.errors import CommandRefused, StateStoreUnusable
+from sparkapp.model.job.sections.state_storage import S3Storage
 
 if TYPE_CHECKING:
     from sparkapp.spark.state.state_reader import StateAt
@@ -30,6 +33,11 @@ READ, DIFF = "read", "diff"
 MAX_ROWS = 10_000
 _ROWS = 100
 _FOUND = "checkpoints.json"
+_NO_PLACE = "the job has no place for state (spec.checkpoint.stateVolume or spec.checkpoint.state.storage)"
+_REMEDY_STORE = (
+    "add --in-cluster run, which reads it where the pods of the job do, with their access key. Or set AWS_ACCESS_KEY_ID"
+    " and AWS_SECRET_ACCESS_KEY where this machine reaches the store"
+)
 
 
 def add_row_options(command: argparse.ArgumentParser) -> None:
@@ -71,10 +79,10 @@ def answer(options: argparse.Namespace) -> int:
     found = _found(options)
     if options.in_cluster:
         return _in_cluster(options, found)
-    if options.folder is None:
+    if options.folder is None and _store_of(found) is None:
         claim = _claim_of(found)
         if not claim:
-            raise CommandRefused(_no_volume(found), remedy="name another job, or --folder with the folder of its state")
+            raise CommandRefused(_NO_PLACE, remedy="name another job, or --folder with the folder of its state")
         msg = f"the state is on the volume of claim {claim}, which this machine does not have"
         raise CommandRefused(msg, remedy="add --in-cluster run, or --folder MOUNT/UID where the volume is mounted")
     rows, more = _rows(options, found)
@@ -96,9 +104,12 @@ def _rows(options: argparse.Namespace, found: FoundJob) -> tuple[Sequence[Mappin
     from kafkaspark.local.spark import small_session
     from sparkapp.spark.state.state_reader import Selection, StateReader
 
-    at = _at(found, options.folder, options.checkpoint)
-    after = _at(found, options.folder, options.to) if options.verb == DIFF else at
     with tempfile.TemporaryDirectory(prefix="kafkaspark-state-") as scratch:
+        folder = options.folder or Path(scratch) / "of-the-job"
+        at = _at(found, folder, options.checkpoint)
+        after = _at(found, folder, options.to) if options.verb == DIFF else at
+        if options.folder is None:
+            _download(found, {at.checkpoint_id: at, after.checkpoint_id: after}.values())
         with redirect_stdout(sys.stderr):
             session = small_session(Path(scratch))
         try:
@@ -149,27 +160,45 @@ def _claim_of(found: FoundJob) -> str:
     return str(((found.spec.get("checkpoint") or {}).get("stateVolume") or {}).get("claimName") or "")
 
 
-def _no_volume(found: FoundJob) -> str:
-    if ((found.spec.get("checkpoint") or {}).get("state") or {}).get("storage"):
-        return "the state is in an object store (spec.checkpoint.state.storage), which this command does not read yet"
-    return "the job has no volume for state (spec.checkpoint.stateVolume)"
+def _store_of(found: FoundJob) -> S3Storage | None:
+    """The bucket with the job's state; None where it is on a volume, or the job keeps none."""
+    storage = (((found.spec.get("checkpoint") or {}).get("state") or {}).get("storage") or {}).get("s3")
+    return None if storage is None else read_part(S3Storage, Fields(storage, "spec.checkpoint.state.storage.s3"))
+
+
+def _download(found: FoundJob, checkpoints: Iterable[StateAt]) -> None:
+    from sparkapp.spark.state.object_store.downloaded_state import download
+    from sparkapp.spark.state.object_store.store import ObjectStore
+
+    storage = _store_of(found)
+    if storage is None:
+        return
+    try:
+        for each in checkpoints:
+            download(ObjectStore.of(storage, found.uid), each.checkpoint_id, each.engine, each.folder)
+    except StateStoreUnusable as error:
+        raise CommandRefused(error.message, remedy=_REMEDY_STORE) from error
 
 
 def _in_cluster(options: argparse.Namespace, found: FoundJob) -> int:
     cluster = UserCluster.of_context(options.context)
     body = cluster.job(options.namespace, options.job)
     claim = _claim_of(found)
-    if not claim:
-        raise CommandRefused(_no_volume(found), remedy="name another job")
+    store = _store_of(found)
+    if not claim and store is None:
+        raise CommandRefused(_NO_PLACE, remedy="name another job")
     if found.lost is not None:
         raise found.lost
     image = options.image or image_of(body, cluster.pods(options.namespace, options.job))
     if not image:
         raise CommandRefused("the image of the pod is not known", remedy="add --image, with the image of your jobs")
-    parts = {"uid": found.uid, "text": found.text, "texts": found.texts}
+    parts: dict[str, Any] = {"uid": found.uid, "text": found.text, "texts": found.texts}
+    if store is not None:
+        parts["spec"] = {"checkpoint": {"state": found.spec["checkpoint"]["state"]}}
     pod = PodCommand(
         name=f"kafkaspark-state-{options.verb}-{secrets.token_hex(3)}", namespace=options.namespace, image=image,
-        arguments=_arguments(options, found.uid), files={_FOUND: json.dumps(parts)}, claim=claim,
+        arguments=_arguments(options, found.uid if claim else ""), files={_FOUND: json.dumps(parts)}, claim=claim,
+        store=store,
         pull_secrets=tuple(str(each["name"]) for each in body["spec"].get("imagePullSecrets") or ()),
     )  # fmt: skip
     if options.in_cluster == "run":
@@ -179,10 +208,14 @@ def _in_cluster(options: argparse.Namespace, found: FoundJob) -> int:
 
 
 def _arguments(options: argparse.Namespace, uid: str) -> list[str]:
+    """
+    :param uid: of the job whose volume the pod mounts; empty for state in a bucket.
+    """
     given = {
         "--checkpoint": options.checkpoint, "--to": options.to, "--operator": options.operator,
         "--store": options.store or None, "--partition": options.partition, "--key": options.key or None,
-        "--limit": options.limit, "--output": options.output.value, "--folder": f"{names.STATE_DIRECTORY}/{uid}",
+        "--limit": options.limit, "--output": options.output.value,
+        "--folder": f"{names.STATE_DIRECTORY}/{uid}" if uid else None,
         "--found": f"{FILES}/{_FOUND}",
     }  # fmt: skip
     flags = [f"{name}={value}" for name, value in given.items() if value is not None]

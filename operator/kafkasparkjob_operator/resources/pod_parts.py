@@ -10,7 +10,6 @@ from kafkasparkjob_operator.workload import DesiredJob, PodResources
 from sparkapp.model import names
 from sparkapp.model.job.access.mounts import TOKEN_FILE, SecretFolder
 from sparkapp.model.job.access.mounts import USER as USER_FOLDER
-from sparkapp.model.job.sections.state_storage import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE
 
 SPARK_DIRECTORY = f"{names.WORK_DIRECTORY}/spark"
 """Spark's scratch space."""
@@ -115,10 +114,8 @@ def environment(desired: DesiredJob) -> list[dict[str, Any]]:
     store = desired.spec.state_s3
     found: list[dict[str, Any]] = [{"name": "HOME", "value": names.WORK_DIRECTORY}]
     if store is not None and store.credentials is not None:
-        of = store.credentials
-        keys = {ACCESS_KEY_VARIABLE: of.access_key_id, SECRET_KEY_VARIABLE: of.secret_access_key}
         found += [
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": of.secret_name, "key": key}}}
-            for name, key in keys.items()
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": store.credentials.secret_name, "key": key}}}
+            for name, key in store.credentials.variables.items()
         ]
     return found

@@ -356,7 +356,7 @@ class JobReason(ExplainedReason):
         "The job is deleted, and its query state stays on the volume, in spite of `spec.deletion.state: Delete`.",
         "Remove the folder of the message from the volume, but what snapshots keep.",
     )
-    STATE_REMOVED = "StateRemoved", "The query state of a deleted job is removed from its volume."
+    STATE_REMOVED = "StateRemoved", "The query state of a deleted job is removed from its volume or bucket."
     SUBMITTED = "Submitted", "An attempt was started. The event has its cause, parallelism and image."
     SUBTASKS_IDLE = (
         "SubtasksIdle",

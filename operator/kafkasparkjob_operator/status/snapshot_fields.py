@@ -102,9 +102,9 @@ class SnapshotReason(ExplainedReason):
     )
     STATE_NOT_RETAINED = (
         "StateNotRetained",
-        "The transform keeps state on a volume (`checkpoint.stateVolume`), and no retained checkpoint has its version"
-        " of that state. The operator looks again for 5 minutes.",
-        "Set `checkpoint.retention.count` to 1 or more, on a volume with hard links. The event `CheckpointNotKept` of"
+        "The transform keeps state, and no retained checkpoint has its version of that state. The operator looks again"
+        " for 5 minutes.",
+        "Set `checkpoint.retention.count` to 1 or more; a volume must have hard links. The event `CheckpointNotKept` of"
         " the job has the cause of a failure.",
     )
     STATE_UNREADABLE = (

@@ -41,10 +41,7 @@ NO_SNAPSHOTS = (
     "snapshots of the operator cannot work with source.groupMembership.mode Subscribe, because the group has the"
     " offsets of the job"
 )
-NO_RETENTION = (
-    "snapshots of a job with checkpoint.stateVolume hold a retained checkpoint, and checkpoint.retention.count is 0"
-)
-NO_STATE_OF_STORES = "snapshots cannot hold state in checkpoint.state.storage yet"
+NO_RETENTION = "snapshots of a job that keeps state hold a retained checkpoint, and checkpoint.retention.count is 0"
 _STORAGE = "ephemeral-storage"
 OVERHEAD_FACTOR = 0.4
 """Memory outside the Java heap, as a share of it, for Python and librdkafka. Spark's share for Python."""
@@ -220,9 +217,7 @@ def _check_snapshots(own: OperatorSpec, job: JobSpec) -> None:
     remedy = "remove spec.snapshots, spec.upgrade.snapshot and spec.deletion.snapshot"
     if asked and job.source.group_membership.subscribes:
         raise ConfigurationError(NO_SNAPSHOTS, remedy=remedy)
-    if asked and job.state_s3 is not None:
-        raise ConfigurationError(NO_STATE_OF_STORES, remedy=f"keep the state in checkpoint.stateVolume, or {remedy}")
-    if asked and job.state_claim and not job.retention.count:
+    if asked and job.may_keep_state and not job.retention.count:
         raise ConfigurationError(NO_RETENTION, remedy=f"set spec.checkpoint.retention.count to 1 or more, or {remedy}")
     if own.snapshots is not None:
         _check_times(own.snapshots)
@@ -239,10 +234,8 @@ def _check_strategy(upgrade: UpgradePolicy, job: JobSpec) -> None:
     """:raises ConfigurationError: no new revision could take over."""
     if not upgrade.is_blue_green:
         return
-    if job.may_keep_state:
+    if job.state_claim:
         msg = "spec.upgrade.strategy BlueGreen cannot work with checkpoint.stateVolume: two drivers cannot mount it"
-        if job.state_s3 is not None:
-            msg = "spec.upgrade.strategy BlueGreen cannot work with checkpoint.state.storage yet"
         raise ConfigurationError(msg, remedy="set spec.upgrade.strategy: Recreate")
     if upgrade.mode is not UpgradeMode.DRAIN:
         msg = "spec.upgrade.strategy BlueGreen needs mode Drain: the new revision takes over at the drain's checkpoint"

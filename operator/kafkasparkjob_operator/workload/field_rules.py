@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kafkasparkjob_operator.workload.environment import FREE_NAMES, RESERVED_NAMES, RESERVED_PREFIXES
 from kafkasparkjob_operator.workload.spark_conf import DENIED_SPARK_PREFIXES, DENIED_SPARK_SETTINGS
 from sparkapp.model.encoding.schema import ObjectRule
-from sparkapp.model.job.rules.job_rules import HAS_STORE
+from sparkapp.model.job.rules.job_rules import KEEPS_STATE
 from sparkapp.model.job.rules.property_rules import is_secret, listed
 from sparkapp.model.job.spark_settings import AUTHENTICATION, FIXED, REFUSED, REFUSED_PREFIXES
 
@@ -55,9 +55,9 @@ OPERATOR_RULES = (
     ),
     ObjectRule(
         "(!has(self.snapshots) && !self.upgrade.snapshot && (!has(self.deletion) || !self.deletion.snapshot)) ||"
-        " !has(self.checkpoint.stateVolume) || self.checkpoint.retention.count > 0",
-        "snapshots of a job with checkpoint.stateVolume hold a retained checkpoint: set checkpoint.retention.count to 1"
-        " or more, or remove spec.snapshots, upgrade.snapshot and deletion.snapshot",
+        f" !({KEEPS_STATE}) || self.checkpoint.retention.count > 0",
+        "snapshots of a job that keeps state hold a retained checkpoint: set checkpoint.retention.count to 1 or more,"
+        " or remove spec.snapshots, upgrade.snapshot and deletion.snapshot",
         by_server=True,
     ),
     ObjectRule(
@@ -67,19 +67,8 @@ OPERATOR_RULES = (
     ),
     ObjectRule(
         "self.upgrade.strategy != 'BlueGreen' || !has(self.checkpoint.stateVolume)",
-        "upgrade.strategy BlueGreen cannot work with checkpoint.stateVolume: two drivers cannot mount the volume",
-        by_server=True,
-    ),
-    ObjectRule(
-        f"self.upgrade.strategy != 'BlueGreen' || !{HAS_STORE}",
-        "upgrade.strategy BlueGreen cannot work with checkpoint.state.storage yet: set upgrade.strategy: Recreate",
-        by_server=True,
-    ),
-    ObjectRule(
-        "(!has(self.snapshots) && !self.upgrade.snapshot && (!has(self.deletion) || !self.deletion.snapshot)) ||"
-        f" !{HAS_STORE}",
-        "snapshots cannot hold state in checkpoint.state.storage yet: remove spec.snapshots, upgrade.snapshot and"
-        " deletion.snapshot, or keep the state on a volume (checkpoint.stateVolume)",
+        "upgrade.strategy BlueGreen cannot work with checkpoint.stateVolume: two drivers cannot mount the volume;"
+        " set upgrade.strategy: Recreate, or keep the state in a bucket (checkpoint.state.storage)",
         by_server=True,
     ),
     ObjectRule(

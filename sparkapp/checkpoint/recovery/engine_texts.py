@@ -11,7 +11,8 @@ from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 class EngineTexts(Protocol):
     """What only the engine can do with its part of a document.
 
-    In jobs it is :class:`sparkapp.spark.state.retained_state.QueryState`.
+    In jobs it is :class:`sparkapp.spark.state.retained_state.QueryState`, or that of an object store,
+    :class:`sparkapp.spark.state.object_store.restored_state.StoredQueryState`.
     """
 
     def rewound(self, engine: str) -> str:
@@ -21,10 +22,10 @@ class EngineTexts(Protocol):
         """
         ...
 
-    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int) -> str:
+    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
         """The text of a checkpoint that has the retained state of an earlier checkpoint.
 
-        :param number: of the new checkpoint.
+        :param number: of the new checkpoint. :param attempt: which has the claim.
         :raises CheckpointUnusable: the state is not there.
         """
         ...

@@ -177,7 +177,7 @@ def _with_state(
     if not target.engine:
         text = engine.rewound(document.engine)
     elif target.job_uid == document.job_uid and document.checkpoint_id:
-        text = engine.gone_back(document.engine, target, number=number)
+        text = engine.gone_back(document.engine, target, number=number, attempt=document.attempt)
     else:
         number = max(number, target.checkpoint_id + 1)
         text = engine.adopted(document.engine, target, number=number, attempt=document.attempt)

@@ -33,9 +33,7 @@ def adopt(folder: Path, target: RetainedCheckpoint, *, attempt: int) -> None:
     :raises CheckpointUnusable: the state is not on the volume, or not whole, or that of another checkpoint.
     :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another.
     """
-    if not _UID.fullmatch(target.job_uid):
-        msg = f"the snapshot names no job: {target.job_uid[:100]!r}"
-        raise CheckpointUnusable(msg)
+    refuse_without_job(target)
     engine = query_log.decode_engine(target.engine)
     version = target.checkpoint_id - engine.base
     source = state_store_files.retained_folder(folder.parent / target.job_uid, target.checkpoint_id)
@@ -56,6 +54,13 @@ def adopt(folder: Path, target: RetainedCheckpoint, *, attempt: int) -> None:
     if gaps:
         raise _missing(target, source, gaps)
     DurableFiles(own).force()
+
+
+def refuse_without_job(target: RetainedCheckpoint) -> None:
+    """:raises CheckpointUnusable: the UID of the snapshot's job cannot be the name of a folder."""
+    if not _UID.fullmatch(target.job_uid):
+        msg = f"the snapshot names no job: {target.job_uid[:100]!r}"
+        raise CheckpointUnusable(msg)
 
 
 def _missing(target: RetainedCheckpoint, source: Path, gaps: list[str]) -> CheckpointUnusable:

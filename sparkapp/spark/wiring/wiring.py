@@ -13,8 +13,10 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.group_offsets import offset_committer
 from sparkapp.checkpoint.recovery.cluster_identity import refuse_other_cluster
+from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_coordinator import LocalCoordinator
 from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
+from sparkapp.checkpoint.retained import StateOfCheckpoints
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.security.mounted import check_usable, mounted_securities
@@ -55,6 +57,8 @@ from sparkapp.spark.reporting.telemetry.lineage import AttemptLineage, open_line
 from sparkapp.spark.reporting.telemetry.traces import CheckpointSpans, open_spans
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.object_store.query_folder import prepared
+from sparkapp.spark.state.object_store.restored_state import StoredQueryState
+from sparkapp.spark.state.object_store.retained_state import StoredRetainedState
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.retained_state import QueryState, RetainedState
@@ -174,22 +178,24 @@ class Wiring:
         self._serve_metrics()
         reporter.update(state=DriverState.RECOVERING)
         control = prepared.control
-        has_volume = environment.stateful_allowed and job.spec.state_s3 is None
-        keeps = environment.folder if has_volume else None
-        state = None if keeps is None else RetainedState(keeps, self._claim, environment.retained.pinned)
+        stored = self._state_store()
+        engine, state = self._state(stored)
         parts = Parts(
-            store=environment.store, retained=environment.retained, engine=QueryState(keeps),
+            store=environment.store, retained=environment.retained, engine=engine,
             state=state, control=control, ends=control.ends(),
             client=prepared.client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
             warn=reporter.warn, connection=prepared.connection,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
-        watchdog.enter("recovery", START_SECONDS, progress=lambda: control.answers)
+        # A restore copies all of the state within its store.
+        watchdog.enter(
+            "recovery", START_SECONDS, progress=lambda: control.answers + (0 if stored is None else stored.answers)
+        )
         recovery = recovery_of(job, parts)
         context.progress.recovered(recovery)
         watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
-        folder = self._query_folder(recovery.document)
+        folder = self._query_folder(stored, recovery.document)
         group_offsets = self._group(prepared)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         announcements.left_behind(recovery, started.enumerator.offsets)
@@ -204,12 +210,30 @@ class Wiring:
             subtasks=subtasks, spans=spans, lineage=lineage,
         )  # fmt: skip
 
-    def _query_folder(self, document: CheckpointDocument) -> StateFolder:
+    def _state_store(self) -> ObjectStore | None:
+        """Where the operators of the transform keep their state, if it is an object store."""
+        spec = self.job.spec
+        if spec.state_s3 is None or chosen_engine(spec)[0] is not Engine.MICRO_BATCH:
+            return None
+        return ObjectStore.of(spec.state_s3, self.job.uid)
+
+    def _state(self, stored: ObjectStore | None) -> tuple[EngineTexts, StateOfCheckpoints | None]:
+        """Reads the engine's part of documents, and keeps the state of earlier checkpoints."""
+        environment = self._context.environment
+        if stored is not None:
+            kept = StoredRetainedState(stored, self.job.attempt, self._claim, environment.retained)
+            return StoredQueryState(stored), kept
+        if self.job.spec.state_s3 is not None or not environment.stateful_allowed:
+            return QueryState(), None
+        folder = environment.folder
+        return QueryState(folder), RetainedState(folder, self._claim, environment.retained.pinned)
+
+    def _query_folder(self, stored: ObjectStore | None, document: CheckpointDocument) -> StateFolder:
         """The folder of the attempt's query, with the state that the document names."""
         job, environment = self.job, self._context.environment
-        if job.spec.state_s3 is not None and chosen_engine(job.spec)[0] is Engine.MICRO_BATCH:
-            self._context.watchdog.enter("the copy of query state", CODE_SECONDS)
-            return prepared(job, ObjectStore.of(job.spec.state_s3, job.uid), document)
+        if stored is not None:
+            self._context.watchdog.enter("the copy of query state", CODE_SECONDS, progress=lambda: stored.answers)
+            return prepared(job, stored, document)
         allowed = environment.stateful_allowed
         return LocalQueryFolder(query_folder(job, environment.folder, document, stateful_allowed=allowed))
 

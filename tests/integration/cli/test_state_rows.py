@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,18 @@ from pyspark.sql import functions as f
 
 from kafkaspark.__main__ import main
 from kafkaspark.local.spark import small_session
+from localcluster.objectstore.server import BUCKET, ObjectStoreServer
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.checkpoint.store import FileStore
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
+from sparkapp.model.job.sections.state_storage import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, S3Storage
 from sparkapp.model.job.spark_settings import STATE
 from sparkapp.spark.state import query_log
+from sparkapp.spark.state.object_store.downloaded_state import download
+from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.state_reader import Selection, StateAt, StateReader, Store
 from tests.support.jobs.local_job import environment
 
@@ -187,6 +191,27 @@ def test_checkpoints_are_compared(job: Job) -> None:
     added = job.changes(JOIN, "left")
     assert {row["change"] for row in added} == {"added"}
     assert sorted(row["after"]["id"] for row in added) == [number for number in SECOND if number % 2 == 0]
+
+
+def test_a_bucket_has_the_same_rows_as_a_volume(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version of the current checkpoint, out of all that Spark has left in the folder of its attempt."""
+    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "user")
+    monkeypatch.setenv(SECRET_KEY_VARIABLE, "of a test")
+    query, (current, _) = Path(job.options[3]), job.ends[1]
+    with ObjectStoreServer(tmp_path) as server:
+        storage = S3Storage(bucket=BUCKET, endpoint=server.endpoint, path_style_access=True)
+        store = ObjectStore.of(storage, "uid")
+        for file in (query / "attempt-1/state").rglob("*"):
+            if file.is_file() and not file.name.endswith(".crc"):
+                store.write(str(file.relative_to(query)), file.read_bytes())
+        download(store, current.checkpoint_id, current.engine, tmp_path / "downloaded")
+    there = replace(current, folder=tmp_path / "downloaded")
+    (tmp_path / "scratch").mkdir()
+    reader = StateReader(job.reader._spark, tmp_path / "scratch")
+    for kind, name in ((COUNT, ""), (JOIN, "right"), (CUSTOM, "seen"), (CUSTOM, "timers")):
+        found, _ = reader.rows(there, Selection(job.operator(kind), name), limit=100)
+        assert found == job.rows(current, kind, name)
+        assert found
 
 
 def test_the_command_is_bounded_and_refuses_what_is_not_there(job: Job, capsys: Any) -> None:

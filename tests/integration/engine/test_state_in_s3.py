@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,15 @@ from sparkapp.model import names
 from sparkapp.model.job.sections.state_storage import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, S3Storage
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.spark.state.object_store.store import ObjectStore
-from tests.integration.engine.test_stateful import TOTAL, await_written, judge, read_in_two, stateful_job
+from tests.integration.engine.test_stateful import (
+    TOTAL,
+    await_written,
+    begins_with_a_snapshot,
+    goes_back,
+    judge,
+    read_in_two,
+    stateful_job,
+)
 from tests.support.jobs.local_job import LocalJob, settings_of_a_cluster
 from tests.support.object_store.faulty_way import Fault, FaultyWay
 
@@ -78,7 +86,7 @@ def test_state_in_a_store_continues_through_kills_and_rescales(
     assert job.drain() == 0, job.log()
     judge(job, client, broker, wanted)
     assert job.spec.state_s3 is not None
-    assert ObjectStore.of(job.spec.state_s3, job.uid).folders() == ["attempt-2", "attempt-3"]
+    assert ObjectStore.of(job.spec.state_s3, job.uid).folders() == ["attempt-2", "attempt-3", "retained"]
 
 
 def test_a_driver_that_was_replaced_resumes_and_changes_nothing(
@@ -101,6 +109,25 @@ def test_a_driver_that_was_replaced_resumes_and_changes_nothing(
     finally:
         job.kill()
     judge(job, client, broker, wanted)
+
+
+def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state_in_the_store(
+    stored_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
+) -> None:
+    job, wanted = stored_job
+    restored = goes_back(job, wanted, broker, client)
+    assert (restored.attempt, restored.retained) == (2, None), "its attempt has a copy"
+
+
+def test_another_job_begins_with_the_state_of_a_snapshot_in_the_store(
+    stored_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, make_topic: Callable[..., str]
+) -> None:
+    job, wanted = stored_job
+    begins_with_a_snapshot(job, wanted, broker, client, sink_topic=make_topic(4, "clone"))
+    assert job.spec.state_s3 is not None
+    store = ObjectStore.of(job.spec.state_s3, job.uid)
+    tables = [name for name in store.sizes(names.RETAINED_STATE) if name.startswith("tables/")]
+    assert tables, "snapshots of RocksDB were retained, and not changes alone"
 
 
 def test_faults_of_the_store_lose_nothing_and_end_an_attempt_that_names_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import time
 from collections import Counter, defaultdict
@@ -16,6 +17,7 @@ from confluent_kafka import Producer
 from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.clients.transactions.states import EndTxn
+from sparkapp.model import names
 from sparkapp.model.checkpoint.commit_outcome import EndTxnAnswer
 from sparkapp.model.checkpoint.retained import retained_key
 from sparkapp.model.job.record_format import Format
@@ -23,7 +25,7 @@ from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
-from sparkapp.spark.state.query_log import decode_engine
+from sparkapp.spark.state.query_log import EngineState, decode_engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility
@@ -234,10 +236,18 @@ def test_checkpoints_that_are_lost_are_computed_again_from_the_state_before(
 def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient
 ) -> None:
-    """Killed in its first checkpoint after that: what comes again is right, as if nobody had read on."""
     job, wanted = stateful_job
+    assert goes_back(job, wanted, broker, client).retained == 2
+
+
+def goes_back(job: LocalJob, wanted: Counter[str], broker: str, client: TransactionClient) -> EngineState:
+    """Killed in its first checkpoint after that: what comes again is right, as if nobody had read on.
+
+    :returns: the engine's part of the document that went back.
+    """
+    alone = needs_classes(job)
     job.spec = replace(job.spec, retention=Retention(interval_seconds=1, count=50), checkpoint_interval_seconds=2)
-    job.start()
+    job.start(alone=alone)
     await_written(broker, job, wanted)
     assert job.drain() == 0, job.log()
     judge(job, client, broker, wanted)
@@ -250,8 +260,7 @@ def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state(
     restored = job.document()
     assert restored is not None
     assert (restored.checkpoint_id, restored.engine_has_state) == (last.checkpoint_id + 1, True)
-    assert decode_engine(restored.engine).retained == 2
-    job.start(parallelism=3)
+    job.start(parallelism=3, alone=alone)
     windows = Counter({row: 2 for row in wanted if row.startswith("count")})
     await_written(broker, job, windows)
     assert job.drain() == 0, job.log()
@@ -262,16 +271,25 @@ def test_a_job_goes_back_to_an_earlier_checkpoint_with_its_state(
     assert found == wanted + again, "each is there, and right"
     assert max(again.values()) == 1
     assert any(not again[row] for row in wanted if row.startswith("distinct")), "some orders were out by then"
+    return decode_engine(restored.engine)
+
+
+def needs_classes(job: LocalJob) -> bool:
+    """Whether the job needs the classes for object stores, which the process of other jobs does not have."""
+    return job.spec.state_s3 is not None
 
 
 def clone_of(job: LocalJob, sink_topic: str, snapshot: str) -> LocalJob:
-    """A new job on the same volume, which begins at the snapshot."""
+    """A new job on the same volume or bucket, which begins at the snapshot."""
     uid = f"{job.uid}-clone"
     clone = replace(job, folder=job.folder / "clone", uid=uid, attempt=0, process=None, snapshots={"before": snapshot})
     clone.folder.mkdir()
     (clone.folder / job.uid).symlink_to(job.folder / "query")
+    if needs_classes(job):
+        shutil.copy(job.folder / names.SPARK_CONF_KEY, clone.folder)
+    place = "on-this-disk" if job.spec.state_s3 is None else ""
     clone.spec = replace(
-        job.spec, start_snapshot="before", state_claim="on-this-disk", state_partitions=FOLLOW_PARALLELISM,
+        job.spec, start_snapshot="before", state_claim=place, state_partitions=FOLLOW_PARALLELISM,
         source=replace(job.spec.source, group_id=uid),
         sink=replace(job.spec.sink, topic=sink_topic, transactional_id_prefix=uid),
     )  # fmt: skip
@@ -281,10 +299,17 @@ def clone_of(job: LocalJob, sink_topic: str, snapshot: str) -> LocalJob:
 def test_another_job_begins_with_the_state_of_a_snapshot(
     stateful_job: tuple[LocalJob, Counter[str]], broker: str, client: TransactionClient, make_topic: Callable[..., str]
 ) -> None:
-    """Killed in its first checkpoint, and with other partitions of state: it writes what the first job had not."""
     job, wanted = stateful_job
+    begins_with_a_snapshot(job, wanted, broker, client, sink_topic=make_topic(4, "clone"))
+
+
+def begins_with_a_snapshot(
+    job: LocalJob, wanted: Counter[str], broker: str, client: TransactionClient, *, sink_topic: str
+) -> None:
+    """Killed in its first checkpoint, and with other partitions of state: it writes what the first job had not."""
+    alone = needs_classes(job)
     job.spec = replace(job.spec, retention=Retention(interval_seconds=1, count=50))
-    job.start()
+    job.start(alone=alone)
     job.await_checkpoint(2)
     assert job.drain() == 0, job.log()
     last = job.document()
@@ -293,7 +318,7 @@ def test_another_job_begins_with_the_state_of_a_snapshot(
     snapshot = FolderRetainedStore.next_to(job.state_file).read()[retained_key(last.checkpoint_id)]
     files = {file: file.stat().st_mtime_ns for file in (job.folder / "query").rglob("*")}
 
-    clone = clone_of(job, make_topic(4, "clone"), snapshot)
+    clone = clone_of(job, sink_topic, snapshot)
     clone.start(fault=f"after-flush@attempt=1,checkpoint={last.checkpoint_id + 2}")
     assert clone.await_end() == -signal.SIGKILL, clone.log()
     begun = clone.document()
@@ -301,14 +326,14 @@ def test_another_job_begins_with_the_state_of_a_snapshot(
     assert (begun.checkpoint_id, begun.offsets, begun.engine_has_state) == (
         last.checkpoint_id + 1, last.offsets, True
     )  # fmt: skip
-    clone.start(parallelism=3)
+    clone.start(parallelism=3, alone=alone)
     await_written(broker, clone, wanted - first)
     assert clone.drain() == 0, clone.log()
     assert written(broker, clone) == wanted - first
     assert visibility.open_transactions(client, clone.spec.sink.transactional_id_prefix) == []
     assert {file: file.stat().st_mtime_ns for file in (job.folder / "query").rglob("*")} == files
 
-    job.start()
+    job.start(alone=alone)
     await_written(broker, job, wanted)
     assert job.drain() == 0, job.log()
     judge(job, client, broker, wanted)

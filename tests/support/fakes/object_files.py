@@ -50,6 +50,10 @@ class ObjectFiles:
         self._count()
         self._files.delete_dir(path)
 
+    def delete_file(self, path: str) -> None:
+        self._count()
+        self._files.delete_file(path)
+
     def _make_room(self, path: str) -> None:
         self._files.create_dir(path.rpartition("/")[0], recursive=True)
 

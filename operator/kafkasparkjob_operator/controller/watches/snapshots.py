@@ -266,7 +266,7 @@ def _ready(checkpoint: RetainedCheckpoint, config_map: Body) -> dict[str, Any]:
         "message": (
             f"checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}: offsets of"
             f" {len(checkpoint.offsets)} partition(s) of {len(topics)} topic(s)"
-            + (f", and state in folder {folder} of the job's volume" if folder else "")
+            + (f", and state in folder {folder} of the job's volume or bucket" if folder else "")
         ),
         "jobUID": checkpoint.job_uid,
         "configMap": {"name": meta["name"], "uid": meta["uid"]},

@@ -32,9 +32,12 @@ def left_open(job: JobResource, why: str) -> JobEvent:
 
 
 def state_left(job: JobResource, why: str) -> JobEvent:
-    """The event of a deletion that leaves the job's query state on its volume: folder, cause, and what to do."""
-    message = f"folder {job.identity.uid} stays on the volume of spec.checkpoint.stateVolume: {why}"
-    remedy = "Remove it by hand, but folders retained/checkpoint-N that snapshots name in status.checkpoint.stateFolder"
+    """The event of a deletion that leaves the job's query state in its place: folder, cause, and what to do."""
+    message = f"folder {job.identity.uid} stays on the volume or in the bucket of spec.checkpoint: {why}"
+    remedy = (
+        "Remove it by hand, but folders retained/checkpoint-N that snapshots name in status.checkpoint.stateFolder, and"
+        " retained/tables of a bucket"
+    )
     return JobEvent(
         occurrence="state-left", reason=JobReason.STATE_NOT_REMOVED, message=message, remedy=remedy, warning=True
     )

@@ -50,6 +50,11 @@ class S3Credentials:
         "Key of the Secret that holds the secret access key.", default=SECRET_KEY_VARIABLE, form=OBJECT_KEY
     )
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The keys of the Secret, by the variables of a pod that gets them."""
+        return {ACCESS_KEY_VARIABLE: self.access_key_id, SECRET_KEY_VARIABLE: self.secret_access_key}
+
 
 @part
 class S3Storage:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing, StateStoreUnusable
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.state import operator_metadata, query_log, state_store_files
+from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.listed_folder import ListedFolder
 from sparkapp.spark.state.object_store.store import ObjectStore
+from sparkapp.spark.state.object_store.versions import ATTEMPT, attempt_folder, version_of_attempt
 
 LOG = logging.getLogger(__name__)
 
-_ATTEMPT = "attempt-"
 _SHOWN = 3
 
 
@@ -88,38 +87,26 @@ def prepared(job: Job, store: ObjectStore, document: CheckpointDocument) -> Stor
     :raises StateStoreUnusable: the store did not answer; the next attempt makes a folder of its own.
     """
     engine = query_log.restored_engine(document)
-    version, own = document.checkpoint_id - engine.base, f"{_ATTEMPT}{job.attempt}"
-    source = f"{_ATTEMPT}{engine.attempt}" if version else own
+    version, own = document.checkpoint_id - engine.base, attempt_folder(job.attempt)
+    source = attempt_folder(engine.attempt) if version else own
     if version:
         _require(store, source, version, engine.state_partitions)
     if source != own or not version:
         store.remove(own)
         if version:
-            _copy(store, source, own, version, engine.state_partitions)
+            try:
+                needed = version_of_attempt(store, engine.attempt, version, engine.state_partitions)
+                needed.copy_to(store, own)
+            except FileNotFoundError as error:
+                msg = f"version {version} of query state was removed from {store.uri}/{source} meanwhile: {error}"
+                raise QueryStateMissing(msg) from error
+            LOG.info("copied %d objects of version %d of query state", len(needed.objects), version)
             _require(store, own, version, engine.state_partitions)
     for name in store.folders():
-        number = name.removeprefix(_ATTEMPT)
+        number = name.removeprefix(ATTEMPT)
         if name != number and number.isdigit() and int(number) < job.attempt and name != source:
             store.remove(name)
     return StoredQueryFolder(store, own, version)
-
-
-def _copy(store: ObjectStore, source: str, own: str, version: int, partitions: int) -> None:
-    below = f"{source}/state"
-    sizes = store.sizes(below)
-    root = ListedFolder.of(below, sizes, store.read)
-    try:
-        names = state_store_files.needed(root, sizes.keys(), version, partitions)
-        metadata = [name for name in names if operator_metadata.batch_of(Path(name.partition("/")[2])) is not None]
-        store.copy(below, f"{own}/state", [name for name in names if name not in metadata])
-        for name in metadata:
-            operator = f"{store.uri}/{own}/state/{name.partition('/')[0]}"
-            text = operator_metadata.moved(store.read(f"{below}/{name}").decode(), operator)
-            store.write(f"{own}/state/{name}", text.encode())
-    except FileNotFoundError as error:
-        msg = f"version {version} of query state was removed from {store.uri}/{below} while it was copied: {error}"
-        raise QueryStateMissing(msg) from error
-    LOG.info("copied %d of %d objects of version %d of query state", len(names), len(sizes), version)
 
 
 def _require(store: ObjectStore, folder: str, version: int, partitions: int) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyarrow import fs
@@ -28,6 +28,13 @@ _CONNECT_SECONDS, _REQUEST_SECONDS = 5.0, 30.0
 _SHOWN = 400
 
 
+@dataclass(slots=True)
+class _Answers:
+    """Requests that have ended; threads may miss one of another."""
+
+    number: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
     """The folder of one job in a bucket.
@@ -38,6 +45,7 @@ class ObjectStore:
     storage: S3Storage
     folder: str
     _files: Any = field(repr=False, compare=False)
+    _answers: _Answers = field(default_factory=_Answers, repr=False, compare=False)
 
     @classmethod
     def of(cls, storage: S3Storage, job_uid: str) -> ObjectStore:
@@ -54,6 +62,15 @@ class ObjectStore:
             **_WHOLE_WRITES,
         )  # fmt: skip
         return cls(storage, storage.folder(job_uid), files)
+
+    def of_job(self, job_uid: str) -> ObjectStore:
+        """The folder of another job in the same place."""
+        return replace(self, folder=self.storage.folder(job_uid))
+
+    @property
+    def answers(self) -> int:
+        """Requests that the store has answered: a start that copies a large state shows its progress by it."""
+        return self._answers.number
 
     @property
     def uri(self) -> str:
@@ -111,18 +128,34 @@ class ObjectStore:
         with self._asking(), self._files.open_output_stream(f"{self.folder}/{path}") as stream:
             stream.write(content)
 
-    def copy(self, source: str, target: str, names: Iterable[str]) -> None:
-        """Copies objects within the store, from folder to folder; their content does not come here.
+    def copy(self, paths: Mapping[str, str], *, of: ObjectStore | None = None) -> None:
+        """Copies objects within the store; their content does not come here.
 
+        :param paths: of the sources, by the paths of the copies.
+        :param of: the folder of the job that has the sources; None for this.
         :raises FileNotFoundError: one of them is gone. :raises StateStoreUnusable: some may be missing.
         """
+        base = (of or self).folder
 
-        def copied(name: str) -> None:
+        def copied(target: str) -> None:
             with self._asking():
-                self._files.copy_file(f"{self.folder}/{source}/{name}", f"{self.folder}/{target}/{name}")
+                self._files.copy_file(f"{base}/{paths[target]}", f"{self.folder}/{target}")
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            list(threads.map(copied, names))
+            list(threads.map(copied, paths))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Removes objects, also where some are gone already.
+
+        :raises StateStoreUnusable: some may be left.
+        """
+
+        def deleted(path: str) -> None:
+            with suppress(FileNotFoundError), self._asking():
+                self._files.delete_file(f"{self.folder}/{path}")
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(deleted, paths))
 
     def remove(self, below: str) -> None:
         """Removes a folder with all objects in it.
@@ -146,6 +179,7 @@ class ObjectStore:
     def _asking(self) -> Iterator[None]:
         try:
             yield
+            self._answers.number += 1
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -9,7 +9,8 @@ import pytest
 from localcluster.clusters import kind
 from localcluster.clusters.kind import KindCluster
 from localcluster.errors import SetupError
-from localcluster.images.builder import IMAGES
+from localcluster.images.builder import IMAGES, STORE_IMAGE, Image
+from localcluster.objectstore.client import StoreClasses
 from localcluster.progress import Progress
 from localcluster.settings import REPOSITORY, Settings
 
@@ -57,6 +58,17 @@ def test_a_machine_without_the_public_registries_names_its_images(
     assert [line for line in made if line.startswith("kind create") and line.endswith("--image mirror/node:1")]
     assert [line for line in made if line.startswith("docker build --network=host --build-arg=DEBIAN_ARCHIVE= --file")]
     assert kind.broker_command()[-1] == "mirror/kafka:1"
+
+
+def test_the_image_for_object_stores_is_built_on_that_of_jobs(
+    settings: Settings, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StoreClasses, "fetch", lambda *_: None)
+    KindCluster(settings, Progress()).publish(STORE_IMAGE)
+    (built,) = (line for line in calls.read_text().splitlines() if line.startswith("docker build"))
+    assert f"--build-arg=SPARKAPP={Image('sparkapp').reference}" in built
+    assert f"--build-context=classes={StoreClasses.of(settings).folder}" in built
+    assert built.endswith(str(STORE_IMAGE.folder))
 
 
 def test_a_broker_whose_container_ends_is_not_waited_for(

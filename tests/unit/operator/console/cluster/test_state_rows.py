@@ -15,6 +15,11 @@ from kafkaspark.cluster import state_rows
 from kafkaspark.cluster.user_cluster import UserCluster
 from sparkapp.cli.job_checkpoints import FoundJob
 from sparkapp.model import names
+from sparkapp.model.checkpoint.codec import encode
+from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.errors import StateStoreUnusable
+from sparkapp.spark.state.object_store.store import ObjectStore
+from sparkapp.spark.state.query_log import EngineState, encode_engine
 
 SPEC = {"checkpoint": {"stateVolume": {"claimName": "orders-state"}}, "image": "r/sparkapp:1"}
 FOUND = FoundJob(uid="job-uid", text="{}", texts={"checkpoint-4.json": "{}"}, spec=SPEC)
@@ -80,10 +85,55 @@ def test_the_volume_of_a_cluster_is_not_looked_for_here(capsys: Any) -> None:
 def test_a_job_without_a_volume_has_no_rows(found: list[FoundJob], capsys: Any, options: list[str]) -> None:
     found[0] = replace(FOUND, spec={})
     assert main(["state", "read", "orders", "--namespace", "shop", *options]) == 1
-    assert "no volume for state" in capsys.readouterr().err
-    found[0] = replace(FOUND, spec={"checkpoint": {"state": {"storage": {"s3": {"bucket": "state"}}}}})
-    assert main(["state", "read", "orders", "--namespace", "shop", *options]) == 1
-    assert "the state is in an object store" in capsys.readouterr().err
+    assert "no place for state" in capsys.readouterr().err
+
+
+S3 = {"bucket": "state", "prefix": "jobs", "credentials": {"secretName": "access", "accessKeyId": "user"}}
+STORED = replace(FOUND, spec={"checkpoint": {"state": {"storage": {"s3": S3}}}, "image": "r/sparkapp-s3:1"})
+
+
+def test_the_pod_reads_the_bucket_with_the_access_key_of_the_job(found: list[FoundJob], capsys: Any) -> None:
+    found[0] = STORED
+    config_map, job = printed(capsys, "read", "orders", "--operator", "0")
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert not [each for each in container["args"] if each.startswith("--folder")]
+    assert [volume["name"] for volume in pod["volumes"]] == ["tmp", "files"]
+    assert container["env"] == [
+        {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": {"name": "access", "key": "user"}}},
+        {
+            "name": "AWS_SECRET_ACCESS_KEY",
+            "valueFrom": {"secretKeyRef": {"name": "access", "key": "AWS_SECRET_ACCESS_KEY"}},
+        },
+    ]
+    assert container["resources"]["limits"] == {"memory": "2Gi", "ephemeral-storage": "16Gi"}
+    parts = json.loads(config_map["data"]["checkpoints.json"])
+    assert FoundJob(**parts) == replace(STORED, spec={"checkpoint": STORED.spec["checkpoint"]})
+
+
+def test_a_bucket_that_this_machine_cannot_read_is_named(
+    found: list[FoundJob], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command reads a bucket from here, too, as other tools do."""
+    engine = encode_engine(EngineState(3, base=2, attempt=1))
+    document = CheckpointDocument(
+        job_uid="job-uid", attempt=1, checkpoint_id=4, created_at="2026-11-21T09:00:00Z", parallelism=1, prefix="p",
+        engine=engine, engine_has_state=True,
+    )  # fmt: skip
+    found[0] = replace(STORED, text=encode(document))
+    asked: list[str] = []
+
+    def sizes(store: ObjectStore, below: str) -> dict[str, int]:
+        asked.append(f"{store.folder}/{below}")
+        msg = "the store of query state, s3://state/jobs, cannot be used: AWS Error ACCESS_DENIED"
+        raise StateStoreUnusable(msg)
+
+    monkeypatch.setattr(ObjectStore, "sizes", sizes)
+    assert main(["state", "read", "orders", "--namespace", "shop"]) == 1
+    answer = capsys.readouterr().err
+    assert asked == ["state/jobs/job-uid/attempt-1/state"]
+    assert "s3://state/jobs, cannot be used: AWS Error ACCESS_DENIED" in answer
+    assert "add --in-cluster run" in answer
 
 
 def test_two_names_are_refused(capsys: Any) -> None:

@@ -107,7 +107,7 @@ async def test_the_state_is_pinned_before_the_snapshot_holds_its_checkpoint(rig:
     status = rig.snapshot_status
     assert (status["state"], status["checkpoint"]["id"]) == ("Ready", 7)
     assert status["checkpoint"]["stateFolder"] == f"{UID}/retained/checkpoint-7"
-    assert status["message"].endswith(f"and state in folder {UID}/retained/checkpoint-7 of the job's volume")
+    assert status["message"].endswith(f"and state in folder {UID}/retained/checkpoint-7 of the job's volume or bucket")
 
 
 async def test_a_checkpoint_that_the_driver_drops_meanwhile_is_not_taken(rig: Rig) -> None:

@@ -2,79 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing, StateStoreUnusable
-from sparkapp.model.job.sections.state_storage import S3Storage
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder, prepared
 from sparkapp.spark.state.object_store.store import ObjectStore
-from sparkapp.spark.state.query_log import EngineState, encode_engine
+from sparkapp.spark.state.query_log import EngineState
 from tests.support.fakes.object_files import Died, ObjectFiles
 from tests.support.jobs.plain_job import plain_spec
-from tests.support.jobs.rocksdb_snapshot import snapshot
+from tests.support.object_store.state_in_store import (
+    METADATA,
+    STORAGE,
+    STORES,
+    document,
+    files,
+    folder,
+    put,
+    put_attempt,
+    store,
+)
 
-STORAGE = S3Storage(bucket="bucket", prefix="team/state", endpoint="http://store:8333")
-STORES = ("0/0", "0/1", "1/0/left-keyToNumValues", "1/1/left-keyToNumValues")
-METADATA = json.dumps({"batchWatermarkMs": 7, "conf": {"spark.sql.shuffle.partitions": "2"}})
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> ObjectFiles:
-    return ObjectFiles(tmp_path)
-
-
-@pytest.fixture
-def store(files: ObjectFiles) -> ObjectStore:
-    return ObjectStore(STORAGE, STORAGE.folder("uid"), files)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "bucket/team/state/uid"
+__all__ = ["files", "folder", "store"]
 
 
 def job(attempt: int) -> Job:
     return Job(namespace="n", name="j", uid="uid", generation=1, attempt=attempt, spec=plain_spec(state_s3=STORAGE))
 
 
-def document(version: int, *, attempt: int = 1) -> CheckpointDocument:
-    """Of a job that keeps state since checkpoint 10."""
-    engine = EngineState(3, METADATA, base=10, watermark=9, previous_watermark=5, attempt=attempt)
-    return CheckpointDocument(
-        job_uid="uid", attempt=attempt, checkpoint_id=10 + version, created_at="", parallelism=1, prefix="p",
-        engine=encode_engine(engine), engine_has_state=version > 0,
-    )  # fmt: skip
-
-
-def put(state: Path, *names: str, stores: tuple[str, ...] = STORES, text: str = "x") -> None:
-    for store in stores:
-        for name in names:
-            file = state / store / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if name.endswith(".zip"):
-                snapshot(file, tables={f"{name}-table.sst": "table"})
-            else:
-                file.write_text(text)
-
-
 def names(state: Path, store: str = STORES[0]) -> list[str]:
     return sorted(str(file.relative_to(state / store)) for file in (state / store).rglob("*") if file.is_file())
-
-
-def put_attempt(folder: Path, number: int = 1) -> Path:
-    """Four versions, snapshots of two of them, a half-written object, and partitions of before a repartition."""
-    state = folder / f"attempt-{number}/state"
-    put(state, "1.changelog", "1.zip", "2.changelog", "3.changelog", "3.zip", "4.changelog", "5.changelog", "5.zip")
-    put(state, "_metadata/schema", ".5.changelog.ab12.tmp", "SSTs/orphan.sst")
-    put(state, "4.changelog", stores=("0/2",))
-    (state / "0/_metadata").mkdir()
-    (state / "0/_metadata/metadata").write_text("of the operator")
-    return state
 
 
 def test_an_attempt_gets_what_the_version_needs_and_no_more(store: ObjectStore, folder: Path) -> None:

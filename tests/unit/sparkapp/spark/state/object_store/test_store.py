@@ -42,8 +42,13 @@ def test_a_folder_is_all_objects_below_it(tmp_path: Path) -> None:
     listed = store.listed("attempt-1")
     assert [(listed / "state" / "0" / name).is_file() for name in ("1.changelog", "2.changelog")] == [True, False]
     assert (listed / "state" / "0" / "1.changelog").read_bytes() == b"text"
-    store.copy("attempt-1", "attempt-3", ["state/0/1.changelog"])
+    store.copy({"attempt-3/state/0/1.changelog": "attempt-1/state/0/1.changelog"})
     assert store.read("attempt-3/state/0/1.changelog") == b"text"
+    other = store.of_job("another")
+    other.copy({"copy": "attempt-1/state/0/1.changelog"}, of=store)
+    assert (other.uri, other.read("copy")) == ("s3a://b/another", b"text")
+    other.delete(["copy", "gone"])
+    assert other.sizes("") == {}
     store.remove("attempt-1")
     store.remove("attempt-1")
     assert store.folders() == ["attempt-2", "attempt-3"]
@@ -56,7 +61,13 @@ def test_every_error_of_the_store_names_it(tmp_path: Path) -> None:
     files = ObjectFiles(tmp_path)
     store = ObjectStore(S3Storage(bucket="b", prefix="p", endpoint="http://s:1"), "b/p/uid", files)
     files.error = PermissionError("AWS Error ACCESS_DENIED")
-    for ask in (store.folders, store.remove_all, lambda: store.read("x"), lambda: store.copy("a", "b", ["x"])):
+    for ask in (
+        store.folders,
+        store.remove_all,
+        lambda: store.read("x"),
+        lambda: store.copy({"b": "a"}),
+        lambda: store.delete(["x"]),
+    ):
         with pytest.raises(StateStoreUnusable, match="s3://b/p at http://s:1, cannot be used: AWS"):
             ask()
 
