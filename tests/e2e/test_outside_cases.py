@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from clusterjob import installation
+from clusterjob.installation import IMAGE_OF
 from clusterjob.kubectl import CommandFailed, Kubectl
 from clusterjob.live_job import KIND, Status, condition_of
 from sparkapp.model import names
@@ -85,6 +86,38 @@ def refusal(kubectl: Kubectl, *arguments: str, body: dict[str, Any] | None = Non
     except CommandFailed as failure:
         return failure.stderr
     return ""
+
+
+OF_AN_IMAGE = {"ErrImagePull", "ImagePullBackOff"}
+NOWHERE = [
+    ({"image": "localhost:1/kafkaspark/no-such-image:1"}, OF_AN_IMAGE),
+    ({"image": IMAGE_OF["sparkapp"], "transform": {"python": {"function": "nowhere:same"}}}, {"InvalidTransform"}),
+]
+"""Edits that cannot run, and the reasons for which each is refused. The second edit corrects the image."""
+
+
+def refused_by(reasons: set[str]) -> Callable[[Status], bool]:
+    """Whether the present spec is refused for one of the reasons."""
+    return lambda status: any(each.get("standing") and each["reason"] in reasons for each in status.get("refused", []))
+
+
+def test_an_edit_that_is_known_to_fail_replaces_nothing(make_cluster_job: MakeClusterJob) -> None:
+    cluster_job = make_cluster_job("o1")
+    cluster_job.load(RECORDS)
+    cluster_job.apply(parallelism=1, executor={"cores": 1}, restartPolicy={"successor": "BeforeStop"})
+    cluster_job.job.wait_ready()
+    driver = names.driver_pod(NAME, cluster_job.job.attempt)
+    uid = (cluster_job.kubectl.get("pod", driver) or {})["metadata"]["uid"]
+    for change, reasons in NOWHERE:
+        cluster_job.change(**change)
+        status = cluster_job.job.wait("the edit is refused", refused_by(reasons))
+        assert ready("True")(status), cluster_job.job.diagnosis()
+        assert condition_of(status, "Stalled")["reason"] == "RevisionRefused"
+    cluster_job.assert_exactly_once(cluster_job.load(RECORDS))
+    left = cluster_job.kubectl.get("pod", driver) or {}
+    assert left["metadata"]["uid"] == uid
+    assert "deletionTimestamp" not in left["metadata"]
+    assert ready("True")(cluster_job.job.status)
 
 
 def test_a_jvm_that_freezes_in_a_start_meets_a_deadline(make_cluster_job: MakeClusterJob) -> None:
