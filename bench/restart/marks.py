@@ -56,17 +56,20 @@ CHAIN = (
 
 RECOVERED = "recovered"
 """Transactions of previous attempts are settled, while Spark starts."""
+PLACED = "source placed"
+"""The source knows its partitions and where they resume, and the document has it."""
 EXECUTOR_CREATED = "executor created"
 EXECUTOR_RUNNING = "executor running"
 OFFSETS_FREE = "stable offset free"
 """No transaction of the previous attempt holds a last stable offset back any more."""
 
-CONCURRENT = (RECOVERED, EXECUTOR_CREATED, EXECUTOR_RUNNING, OFFSETS_FREE)
+CONCURRENT = (RECOVERED, PLACED, EXECUTOR_CREATED, EXECUTOR_RUNNING, OFFSETS_FREE)
 """Marks concurrent with the chain, shown as seconds since :data:`ASKED`."""
 
 _LINES: Sequence[tuple[str, re.Pattern[str]]] = (
     (BEGUN, re.compile(r" __main__: attempt \d+ of \S+ begins")),
-    (RECOVERED, re.compile(r"sparkapp\.spark\.wiring: recovered checkpoint \d+")),
+    (RECOVERED, re.compile(r"sparkapp\.spark\.wiring\.start: recovered checkpoint \d+")),
+    (PLACED, re.compile(r"sparkapp\.spark\.wiring\.wiring: reading \d+ partitions")),
     (SPARK_UP, re.compile(r"sparkapp\.spark\.launch\.session: Spark \S+ is up")),
     (ACTIVATED, re.compile(r"sparkapp\.spark\.driver: attempt \d+ (is activated|takes over)")),
     (DRAINED, re.compile(r"sparkapp\.spark\.attempt: the document says that nothing is open")),

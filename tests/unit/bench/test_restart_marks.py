@@ -20,25 +20,29 @@ from bench.restart.marks import (
 )
 from bench.restart.restarts import Kind, Restart, Restarts
 from sparkapp.model import names
+from sparkapp.spark.wiring.start import LOG as RECOVERY
+from sparkapp.spark.wiring.wiring import LOG as WIRING
 
-LOG = """\
+_LINES = """\
 2026-11-21T12:00:01.000000001Z Picked up JAVA_TOOL_OPTIONS
 2026-11-21T12:00:01.250000000Z {"time": "x", "level": "INFO", "logger": "__main__", "message": "attempt 2 of ns/job begins"}
-2026-11-21T12:00:02.500000000Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.wiring", "message": "recovered checkpoint 7: committ"}
+2026-11-21T12:00:02.500000000Z {"time": "x", "level": "INFO", "logger": "RECOVERY", "message": "recovered checkpoint 7: committed 2 transactions"}
+2026-11-21T12:00:03Z {"time": "x", "level": "INFO", "logger": "WIRING", "message": "reading 2 partitions: t-0 at 5, t-1 at 0"}
 2026-11-21T12:00:05Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.launch.session", "message": "Spark 4.3.0 is up"}
 2026-11-21T12:00:06.5Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.engine.micro_batch.query", "message": "columns read from Kafka: key, value"}
 2026-11-21T12:00:07Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "the MicroBatch engine has started"}
 2026-11-21T12:00:10Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "checkpoint 8: 5 offsets in, 2 transactions, 2500 ms (write 9 ms, commit 250 ms)"}
 2026-11-21T12:00:11Z {"time": "x", "level": "INFO", "logger": "sparkapp.spark.attempt", "message": "checkpoint 9: 5 offsets in, 2 transactions, 90 ms (write 9 ms, commit 25 ms)"}
-""".splitlines()  # noqa: E501
+"""  # noqa: E501
+LOG = _LINES.replace("RECOVERY", RECOVERY.name).replace("WIRING", WIRING.name).splitlines()
 NOON = 1795262400.0
 
 
 def test_marks_of_a_log_are_those_of_the_first_lines_that_have_them() -> None:
     found = marks_of_log(LOG)
     assert {name: round(at - NOON, 3) for name, at in found.items()} == {
-        marks.BEGUN: 1.25, marks.RECOVERED: 2.5, marks.SPARK_UP: 5.0, marks.PLANNED: 6.5, marks.STARTED: 7.0,
-        marks.FIRST_BATCH: 7.5, marks.DECIDED: 9.75,
+        marks.BEGUN: 1.25, marks.RECOVERED: 2.5, marks.PLACED: 3.0, marks.SPARK_UP: 5.0, marks.PLANNED: 6.5,
+        marks.STARTED: 7.0, marks.FIRST_BATCH: 7.5, marks.DECIDED: 9.75,
     }  # fmt: skip
 
 
