@@ -53,13 +53,15 @@ def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -
     """
     from pyspark import TaskContext
 
-    from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of
+    from sparkapp.spark.tasks.worker_clients import drop_consumer, interrupt_consumer, job_of, know_brokers
 
     context = TaskContext.get()
     assert context is not None, "a task of Spark"
     job, subtask = job_of(job_text), wave.first + context.partitionId()
     with ExitStack() as stack:
         stack.callback(drop_consumer, job)  # it may have been interrupted
+        if not job.spec.has_local_pace:
+            know_brokers(job)  # A connected subtask is counted as ready, by a rescale in place and by a standby driver.
         channel = stack.enter_context(
             SubtaskChannel(
                 address, subtask=subtask, task=context.taskAttemptId(), wave=wave.number,
@@ -75,21 +77,14 @@ def run_subtask(job_text: str, address: Address, wave: Wave, _: Iterator[int]) -
 
 
 def _run_two_phase(job: Job, channel: SubtaskChannel, *, subtask: int) -> None:
-    from sparkapp.spark.tasks.worker_clients import (
-        connect_coordinators,
-        consumer_for,
-        drop_consumer,
-        opened_producers,
-        wake_consumer,
-    )
+    from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, opened_producers, wake_consumer
 
     inbox = Inbox(channel, wake=partial(wake_consumer, job))
     with closing(transform_of(job.spec, failed_records_of(job))) as transform:
         decoder = RecordDecoder(job)
         with suppress(Exception):  # it is raised again, and reported, with the first work
-            connect_coordinators(job)
             transform.open()
-            consumer_for(job).learn(job.spec.source.topics)
+            consumer_for(job)
         while (work := inbox.next_work()) is not None:
             checkpoint_id = work.order.checkpoint_id
             try:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -29,7 +31,7 @@ from sparkapp.sink.ending.log_scope import log_scope
 from sparkapp.sink.producers.producer_pool import ProducerPool
 from sparkapp.sink.router import Router
 
-_CONNECT_SECONDS = 10.0
+_CONNECT_SECONDS = 3.0
 
 _consumers: dict[str, BatchConsumer] = {}
 _pools: dict[str, ProducerPool] = {}
@@ -85,17 +87,25 @@ def producers_for(job: Job) -> ProducerPool:
     return _pools[key]
 
 
-def connect_coordinators(job: Job) -> None:
-    """Connects the worker to the coordinators, in the background; opens no producer.
+def know_brokers(job: Job) -> None:
+    """Connects the worker to brokers and coordinators before its first work, and opens no producer; raises nothing.
 
-    The first producer asks them. Its first records would wait for some 100 ms more.
+    The first records would wait for it: for the topics' metadata half a second, for a coordinator some 100 ms. What
+    fails is asked again by the first work, which reports it.
     """
-    if not job.spec.sink.delivery_guarantee.transactional:
-        return
+    with suppress(Exception):
+        asked = _connected(job) if job.spec.sink.delivery_guarantee.transactional else None
+        consumer_for(job).learn(job.spec.source.topics)
+        if asked is not None:
+            wait([asked], timeout=_CONNECT_SECONDS)
+
+
+def _connected(job: Job) -> Future[object]:
+    """Asks a coordinator, in the background."""
     producers_for(job)
     prefix, client = job.spec.sink.transactional_id_prefix, _coordinators[_key(job)]
     deadline = Deadline.after(_CONNECT_SECONDS)
-    run_in_background(lambda: client.describe([offsets_id(prefix)], deadline=deadline), name="connect")
+    return run_in_background(lambda: client.describe([offsets_id(prefix)], deadline=deadline), name="connect")
 
 
 def _renew(job: Job, config: Mapping[str, str]) -> tuple[TransactionClient, Mapping[str, str]] | None:

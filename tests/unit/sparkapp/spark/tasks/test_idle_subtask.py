@@ -34,16 +34,8 @@ def test_function_and_consumer_are_opened_before_the_first_work(monkeypatch: pyt
     transform = SimpleNamespace(open=opens, close=lambda: None)
     monkeypatch.setattr(module, "transform_of", lambda *_: transform)
     monkeypatch.setattr(module, "Inbox", lambda *_, **__: SimpleNamespace(next_work=no_work))
-    monkeypatch.setattr(worker_clients, "connect_coordinators", lambda _: steps.append("coordinators"))
-    consumer = SimpleNamespace(learn=lambda topics: steps.append(f"consumer of {topics}"))
-    monkeypatch.setattr(worker_clients, "consumer_for", lambda _: consumer)
+    monkeypatch.setattr(worker_clients, "consumer_for", lambda _: steps.append("consumer"))
     monkeypatch.setattr(worker_clients, "opened_producers", lambda _: None)
     channel: Any = SimpleNamespace(stopped=lambda _: steps.append("stopped"))
     module._run_two_phase(JOB, channel, subtask=0)
-    assert steps == [
-        "coordinators",
-        "function",
-        *([] if fails else [f"consumer of {JOB.spec.source.topics}"]),
-        "waits",
-        "stopped",
-    ]
+    assert steps == ["function", *([] if fails else ["consumer"]), "waits", "stopped"]
