@@ -12,8 +12,9 @@ from enum import StrEnum
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from sparkapp.model.errors import ConfigurationError
 
-PREPARE_SECONDS = 90.0
-"""The wait for a standby driver to be prepared. After that the current attempt stops first."""
+PREPARE_SECONDS = 300.0
+"""The wait for a standby driver to be prepared, as long as for the first report of a driver. After that the current
+attempt stops first. A shorter wait stops an attempt that works for a driver that would have said that it cannot."""
 FIRST_REPORT_SECONDS = 300.0
 """For the first report of a driver whose container runs. Its imports take seconds, and its image was pulled before.
 The time counts by the kubelet's clock, which no operator's restart sets back."""

@@ -9,7 +9,7 @@ import pytest
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE
-from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, FIRST_REPORT_SECONDS
+from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, FIRST_REPORT_SECONDS, PREPARE_SECONDS
 from sparkapp.model import names
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, NOON, OperatorFixture
@@ -87,7 +87,7 @@ async def test_a_refused_change_leaves_what_runs_for_a_target() -> None:
     await operator.settle()
     assert operator.status["target"]["revision"] != runs
     assert name_of_phase(operator) == ("Preparing", "Driver")
-    assert operator.status["phase"]["deadline"] == format_time(NOON + timedelta(seconds=90))
+    assert operator.status["phase"]["deadline"] == format_time(NOON + timedelta(seconds=PREPARE_SECONDS))
     operator.driver_ends(2, FATAL)
     await operator.settle()
     assert operator.ready["reason"] == "RevisionRefused"
