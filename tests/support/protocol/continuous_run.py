@@ -105,6 +105,7 @@ class ContinuousRun(AttemptRun):
         self._waves = _Waves(self._start_wave)
         self._scale: Scale | None = None
         self._replaced: list[SubtaskProcess] = []
+        self._left: dict[int, Any] = {}
         self._halted: set[int] = set()
         self._away: set[int] = set()
         self._spark = PeriodicThread(self._start_again, name="subtasks-again", interval=0.02)
@@ -158,6 +159,7 @@ class ContinuousRun(AttemptRun):
                 if what is Loss.COMES_BACK:
                     process.freeze()
                     self._replaced.append(process)
+                    self._left[number] = self._server._connections.get(number)
                     self._subtasks[number] = self._start_subtask(number)
                 else:
                     if what is Loss.STAYS_AWAY:
@@ -165,6 +167,12 @@ class ContinuousRun(AttemptRun):
                     process.kill()
 
     def _come_back(self) -> None:
+        """Behind the connections of their successors: until then the driver takes their answers."""
+        deadline = Deadline.after(_SECONDS)
+        while any(self._server._connections.get(number) in {None, left} for number, left in self._left.items()):
+            assert not deadline.expired, f"of {set(self._left)} only {self._server.connected} are connected"
+            time.sleep(_PAUSE)
+        self._left.clear()
         for process in self._replaced:
             process.thaw()
 
