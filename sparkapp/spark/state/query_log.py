@@ -192,6 +192,18 @@ def gone_back(engine: str, target: str, *, checkpoint_id: int, number: int) -> s
     return encode_engine(replace(earlier, plan=decode_engine(engine).plan, base=base))
 
 
+def restored(engine: str, target: str, *, checkpoint_id: int, number: int) -> str:
+    """The same for a restore, which a person asked for.
+
+    :raises CheckpointUnusable: the text of the earlier has another form, or names no state of it.
+    """
+    try:
+        return gone_back(engine, target, checkpoint_id=checkpoint_id, number=number)
+    except CheckpointCorrupt as error:
+        msg = f"the retained checkpoint {checkpoint_id} cannot be used: {error.message}"
+        raise CheckpointUnusable(msg) from error
+
+
 def adopted(engine: str, target: str, *, checkpoint_id: int, number: int, attempt: int) -> str:
     """The engine's text for a checkpoint with the state of another job, which is in the folder of this attempt.
 

@@ -23,7 +23,7 @@ from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable, QueryStateMissing
+from sparkapp.model.errors import CheckpointUnusable, QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.adopted_state import adopt
@@ -142,12 +142,8 @@ class QueryState:
         :raises CheckpointUnusable: the state is not on the volume, or the text of ``target`` does not name it.
         """
         del attempt
-        try:
-            text = query_log.gone_back(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
-            gone = query_log.decode_engine(text)
-        except CheckpointCorrupt as error:
-            msg = f"the retained checkpoint {target.checkpoint_id} cannot be used: {error.message}"
-            raise CheckpointUnusable(msg) from error
+        text = query_log.restored(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
+        gone = query_log.decode_engine(text)
         if self.folder is None:
             msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
             raise CheckpointUnusable(msg, remedy=_REMEDY_VOLUME)

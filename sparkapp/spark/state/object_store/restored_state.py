@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointCorrupt, CheckpointUnusable
+from sparkapp.model.errors import CheckpointUnusable
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.adopted_state import refuse_without_job
@@ -46,12 +46,8 @@ class StoredQueryState:
         :raises CheckpointUnusable: the store does not have the state, or the text of ``target`` does not name it.
         :raises StateStoreUnusable: the copy is incomplete; the next attempt makes another.
         """
-        try:
-            text = query_log.gone_back(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
-            gone = query_log.decode_engine(text)
-        except CheckpointCorrupt as error:
-            msg = f"the retained checkpoint {target.checkpoint_id} cannot be used: {error.message}"
-            raise CheckpointUnusable(msg) from error
+        text = query_log.restored(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
+        gone = query_log.decode_engine(text)
         if gone.retained is None:
             return text  # the current checkpoint: the folder of its attempt is copied as at any start
         try:
