@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.jobs.http_receiver import http_receiver
 
 
 @dataclass(slots=True)
@@ -32,24 +32,11 @@ class Receiver:
 @contextmanager
 def lineage_receiver() -> Iterator[Receiver]:
     """A receiver for the length of the block."""
+    events: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            assert self.path == "/api/v1/lineage"
-            receiver.events.append(json.loads(body))
-            self.send_response(201)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def receive(body: bytes) -> bytes:
+        events.append(json.loads(body))
+        return b""
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_receiver("/api/v1/lineage", receive, status=201) as url:
+        yield Receiver(url, events)

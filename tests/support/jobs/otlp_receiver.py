@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from tests.support.jobs.http_receiver import http_receiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +52,14 @@ class Receiver:
 @contextmanager
 def otlp_receiver() -> Iterator[Receiver]:
     """A receiver for the length of the block."""
+    spans: list[Received] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            assert self.path == "/v1/traces"
-            receiver.spans += _spans(ExportTraceServiceRequest.FromString(body))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.end_headers()
-            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+    def receive(body: bytes) -> bytes:
+        spans.extend(_spans(ExportTraceServiceRequest.FromString(body)))
+        return ExportTraceServiceResponse().SerializeToString()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_receiver("/v1/traces", receive, content_type="application/x-protobuf") as endpoint:
+        yield Receiver(endpoint, spans)
 
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[Received]:
