@@ -101,16 +101,22 @@ def engine_session(parallelism: int, **settings: str) -> SparkSession:
 
 
 def engine_driver(
-    job: Job, spark: SparkSession, on_completed: Callable[[Completed], None], *, state: Path | None = None
+    job: Job,
+    spark: SparkSession,
+    on_completed: Callable[[Completed], None],
+    *,
+    state: Path | None = None,
+    store: MemoryStore | None = None,
 ) -> Driver:
     """A driver whose store is in memory, and that leaves the session open at its end.
 
     :param state: the folder for the state of operators; None for a job without.
+    :param store: has the documents; a later attempt of the same job gets that of the earlier.
     """
     return Driver(
         job,
         DriverEnvironment(
-            store=MemoryStore(), retained=MemoryRetainedStore(),
+            store=store or MemoryStore(), retained=MemoryRetainedStore(),
             write_report=lambda _: None, open_session=lambda: spark,
             close_session=lambda _: None, folder=state or Path(tempfile.mkdtemp(prefix="bench-query-")),
             stateful_allowed=state is not None, credentials=credentials_directory(), on_completed=on_completed,

@@ -2,12 +2,17 @@
 
     PYTHONPATH=dev python -m bench.state_cost --keys 1000000
     python -m bench.state_cost --operator transformWithState --keys 100000 --checkpoints 12
+    python -m bench.state_cost --keys 1000000 --rescale 3
     python -m bench.state_cost --set spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows=true
 
 Micro-batches with state in RocksDB, on a broker of its own or ``--bootstrap``. Each record is counted by its key, and
 each change of a count is written. *load*: the rate and the CPU time while all keys are new. *change*: seconds from the
 moment that a checkpoint's records are in the topic until they are visible in the sink, with ``--changed`` of all keys.
 That contains up to ``--interval`` of waiting. CPU time is that of this program without the broker.
+
+``--rescale`` ends the attempt, and the next divides the state into that number of partitions before its first
+checkpoint. *rescale*: seconds from the start of the next attempt to its first records, in one process. A pod adds its
+start. With the number that the state has, nothing is divided.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +41,10 @@ from bench.spread import Spread
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.sections.transform import OutputMode
+from sparkapp.model.job.spec import Job
 from sparkapp.model.report import AttemptOutcome
+from sparkapp.spark.driver import Driver
+from tests.support.fakes.memory_store import MemoryStore
 
 SCHEMA = "id BIGINT, note STRING"
 _NOTE = "x" * 70
@@ -87,6 +96,7 @@ class StateCost:
         self._source, self._sink = (make_topic(bootstrap, options.partitions) for _ in range(2))
         self._chance = random.Random(7)
         self._ends: list[float] = []
+        self._store = MemoryStore()
         self._read = 0
         self._written_at = 0.0
         self.change_seconds: list[float] = []
@@ -128,17 +138,35 @@ class StateCost:
                     # Spark's thread is here, and plans the next checkpoint behind it: it has all of these records.
                     self._write(self._chance.sample(range(options.keys), self._changed))
 
-            driver = engine_driver(job, spark, on_completed, state=Path(folder))
-            termination = driver.run()
-            if termination.outcome is not AttemptOutcome.DRAINED:
-                sys.exit(str(termination))
+            driver = engine_driver(job, spark, on_completed, state=Path(folder), store=self._store)
+            _run(driver)
             usages[1].__exit__(None, None, None)
-            figures["stateMebibytes"] = sum(each.stat().st_size for each in Path(folder).rglob("*")) / 2**20
-        changes = options.checkpoints * self._changed
+            figures["stateMebibytes"] = _mebibytes(Path(folder))
+            if options.rescale:
+                figures["rescaleSeconds"] = self._next_attempt(job, spark, Path(folder))
+        changes = (options.checkpoints + bool(options.rescale)) * self._changed
         figures["changeCpuMicros"] = usage.cpu_seconds / changes * 1e6
         figures["loadRate"] = (options.keys - options.keys // options.loads) / (self._ends[-1] - self._ends[0])
         expect_committed(self._bootstrap, self._sink, options.keys + changes, name=options.operator)
         return figures
+
+    def _next_attempt(self, job: Job, spark: SparkSession, folder: Path) -> float:
+        """Seconds until its first checkpoint with records is complete."""
+        self._write(self._chance.sample(range(self._options.keys), self._changed))
+        completed, began = 0.0, time.monotonic()
+
+        def on_completed(checkpoint: Completed) -> None:
+            nonlocal completed
+            if not completed and any(split.size for split in checkpoint.document.splits):
+                completed = time.monotonic()
+                driver.drain()
+
+        spec = replace(job.spec, state_partitions=str(self._options.rescale))
+        driver = engine_driver(
+            replace(job, attempt=2, spec=spec), spark, on_completed, state=folder, store=self._store
+        )  # fmt: skip
+        _run(driver)
+        return completed - began
 
     def _write(self, ids: Any) -> None:
         values = [json.dumps({"id": number, "note": _NOTE}).encode() for number in ids]
@@ -146,6 +174,18 @@ class StateCost:
             self._bootstrap, self._source, values, records=len(values), partitions=self._options.partitions
         )  # fmt: skip
         self._written_at = time.monotonic()
+
+
+def _run(driver: Driver) -> None:
+    termination = driver.run()
+    if termination.outcome is not AttemptOutcome.DRAINED:
+        sys.exit(str(termination))
+
+
+def _mebibytes(folder: Path) -> float:
+    """Room that the files have on the disk; a file with several names counts once."""
+    files = {(found := each.stat()).st_ino: found.st_size for each in folder.rglob("*") if each.is_file()}
+    return sum(files.values()) / 2**20
 
 
 def main() -> int:
@@ -160,6 +200,7 @@ def main() -> int:
     parser.add_argument("--interval", type=float, default=0.2, help="seconds")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--rescale", type=int, default=0, help="partitions of state of a second attempt; 0 for none")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     options = parser.parse_args()
     with broker_at(options.bootstrap) as bootstrap:
@@ -181,6 +222,8 @@ def main() -> int:
             f"{max(cost.change_seconds):.2f}), {figures['changeCpuMicros']:.1f} µs of CPU a record; "
             f"{figures['stateMebibytes']:,.0f} MiB of state on the volume"
         )
+    if options.rescale:
+        print(f"rescale to {options.rescale} partitions of state: {figures['rescaleSeconds']:.1f} s without a record")
     return 0
 
 
