@@ -106,7 +106,7 @@ class Sweep:
                     self._queue.add(key)
             queued |= await self._judge(namespace, listed, before)
         for number, key in enumerate(sorted(queued)):
-            self._queue.add_after(key, spread * (number + 1) / (len(queued) + 1))
+            self._queue.add_later(key, spread * (number + 1) / (len(queued) + 1))
 
     async def _judge(
         self, namespace: str | None, listed: dict[JobKey, _Listed], before: dict[JobKey, Proof]

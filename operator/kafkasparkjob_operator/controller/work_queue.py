@@ -1,19 +1,66 @@
 """The queue of jobs to reconcile: each at most once, each with at most one worker, failures with backoff.
 
 The namespaces take turns, and none gets more workers than another that has any. A job waits for jobs of its own
-namespace, and hardly for jobs of others.
+namespace, and hardly for jobs of others. A job for which something has happened does not wait for those that a sweep
+has queued.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kafkasparkjob_operator.identity import JobKey
 
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 60.0
+
+
+class _Lane:
+    """Jobs that wait for a worker, by namespace."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[JobKey]] = {}
+        self._turns: deque[str] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def put(self, key: JobKey) -> None:
+        waiting = self._waiting.get(key.namespace)
+        if waiting is None:
+            waiting = self._waiting[key.namespace] = deque()
+            self._turns.append(key.namespace)
+        waiting.append(key)
+
+    def remove(self, key: JobKey) -> None:
+        waiting = self._waiting[key.namespace]
+        waiting.remove(key)
+        if not waiting:
+            del self._waiting[key.namespace]
+            self._turns.remove(key.namespace)
+
+    def take(self, workers: Mapping[str, int], may_have_another: Callable[[str], bool]) -> JobKey | None:
+        """The first job of the namespace with the fewest workers; of several, of the namespace that waits longest."""
+        best: str | None = None
+        for namespace in self._turns:
+            if not workers.get(namespace):
+                best = namespace
+                break
+            fewer = best is None or workers[namespace] < workers[best]
+            if fewer and may_have_another(namespace):
+                best = namespace
+        if best is None:
+            return None
+        self._turns.remove(best)
+        waiting = self._waiting[best]
+        key = waiting.popleft()
+        if waiting:
+            self._turns.append(best)
+        else:
+            del self._waiting[best]
+        return key
 
 
 class WorkQueue:
@@ -26,8 +73,12 @@ class WorkQueue:
 
     def __init__(self, *, share: int | None = None) -> None:
         self._share = share
-        self._ready: dict[str, deque[JobKey]] = {}
-        self._turns: deque[str] = deque()
+        self._ready = _Lane()
+        self._later = _Lane()
+        self._put_later: set[JobKey] = set()
+        """Jobs in the second lane, and those that go there when their worker is done."""
+        self._looked_at: set[JobKey] = set()
+        """Jobs that workers have from the second lane."""
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._dirty: set[JobKey] = set()
         self._active: dict[JobKey, float] = {}
@@ -35,6 +86,7 @@ class WorkQueue:
         self._workers: Counter[str] = Counter()
         self._timers: dict[JobKey, asyncio.TimerHandle] = {}
         self._puts_off: dict[JobKey, asyncio.TimerHandle] = {}
+        self._sweeps: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
 
     def __len__(self) -> int:
@@ -42,9 +94,33 @@ class WorkQueue:
 
     def add(self, key: JobKey) -> None:
         """Queues the job; where a worker has it already, it is reconciled again afterwards."""
+        if key in self._dirty and key not in self._put_later:
+            return
+        if key in self._put_later:
+            self._put_later.discard(key)
+            if key not in self._active:
+                self._later.remove(key)
+        self._dirty.add(key)
+        if key not in self._active:
+            self._put(key)
+
+    def add_later(self, key: JobKey, seconds: float) -> None:
+        """Queues the job after a delay, for a look that no event asks for; called by the sweep.
+
+        While other jobs wait, one worker at a time has such a job: none of them waits for ever, and none for them.
+        """
+        self._cancel(self._sweeps, key)
+        if seconds > 0:
+            self._sweeps[key] = asyncio.get_running_loop().call_later(seconds, self._fire_later, key)
+        else:
+            self._fire_later(key)
+
+    def _fire_later(self, key: JobKey) -> None:
+        self._sweeps.pop(key, None)
         if key in self._dirty:
             return
         self._dirty.add(key)
+        self._put_later.add(key)
         if key not in self._active:
             self._put(key)
 
@@ -69,9 +145,7 @@ class WorkQueue:
 
         :param left: the seconds that are left, asked again when they have passed; None for never.
         """
-        timer = self._puts_off.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        self._cancel(self._puts_off, key)
         if left is not None:
             self._await(key, left)
 
@@ -97,14 +171,18 @@ class WorkQueue:
         while (key := self._next()) is None:
             await self._changed()
         self._dirty.discard(key)
+        if key in self._put_later:
+            self._put_later.discard(key)
+            self._looked_at.add(key)
         self._active[key] = self._taken[key] = asyncio.get_running_loop().time()
         self._workers[key.namespace] += 1
-        if self._turns:
+        if self._ready or self._later:
             self._wake()
         return key
 
     def done(self, key: JobKey) -> None:
         """The worker has finished with the job."""
+        self._looked_at.discard(key)
         if self._active.pop(key, None) is not None:
             self._workers[key.namespace] -= 1
             if not self._workers[key.namespace]:
@@ -114,33 +192,16 @@ class WorkQueue:
         self._wake()
 
     def _put(self, key: JobKey) -> None:
-        waiting = self._ready.get(key.namespace)
-        if waiting is None:
-            waiting = self._ready[key.namespace] = deque()
-            self._turns.append(key.namespace)
-        waiting.append(key)
+        (self._later if key in self._put_later else self._ready).put(key)
         self._wake()
 
     def _next(self) -> JobKey | None:
-        """The first job of the namespace with the fewest workers; of several, of the namespace that waits longest."""
-        best: str | None = None
-        for namespace in self._turns:
-            if not self._workers.get(namespace):
-                best = namespace
-                break
-            fewer = best is None or self._workers[namespace] < self._workers[best]
-            if fewer and self._may_have_another_worker(namespace):
-                best = namespace
-        if best is None:
-            return None
-        self._turns.remove(best)
-        waiting = self._ready[best]
-        key = waiting.popleft()
-        if waiting:
-            self._turns.append(best)
-        else:
-            del self._ready[best]
-        return key
+        lanes = (self._ready, self._later) if self._looked_at else (self._later, self._ready)
+        for lane in lanes:
+            key = lane.take(self._workers, self._may_have_another_worker)
+            if key is not None:
+                return key
+        return None
 
     def _may_have_another_worker(self, namespace: str) -> bool:
         mine = self._workers.get(namespace, 0)
@@ -188,10 +249,14 @@ class WorkQueue:
         """The job is gone."""
         self._failures.pop(key, None)
         self._taken.pop(key, None)
-        for timers in (self._timers, self._puts_off):
-            timer = timers.pop(key, None)
-            if timer is not None:
-                timer.cancel()
+        for timers in (self._timers, self._puts_off, self._sweeps):
+            self._cancel(timers, key)
+
+    @staticmethod
+    def _cancel(timers: dict[JobKey, asyncio.TimerHandle], key: JobKey) -> None:
+        timer = timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     def longest_active_seconds(self) -> float:
         """Seconds that the slowest worker has spent on its job; for the liveness probe."""

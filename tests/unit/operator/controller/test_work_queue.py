@@ -54,9 +54,57 @@ async def test_of_two_wishes_the_sooner_counts() -> None:
 async def test_a_forgotten_job_does_not_come_back() -> None:
     queue = WorkQueue()
     queue.add_after(A, 0.001)
+    queue.add_later(A, 0.001)
     queue.forget(A)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(queue.take(), 0.02)
+
+
+async def test_what_a_sweep_has_queued_takes_one_worker_while_other_jobs_wait() -> None:
+    queue = WorkQueue()
+    looks, events = ([JobKey("team", f"{kind}-{number}") for number in range(20)] for kind in ("look", "event"))
+    for key in looks:
+        queue.add_later(key, 0)
+    for key in events:
+        queue.add(key)
+    workers = [await queue.take() for _ in range(4)]
+    assert workers == [looks[0], *events[:3]]
+    order = []
+    while len(queue):
+        queue.done(workers.pop(0))
+        workers.append(await queue.take())
+        order.append(workers[-1])
+    since = order.index(events[-1])
+    assert order[since + 1 :] == looks[-len(order[since + 1 :]) :], "the rest of the looks, by all workers"
+    assert 4 <= sum(key in looks for key in order[:since]) <= 6, "one of four workers until then"
+
+
+async def test_a_job_of_the_sweep_for_which_something_happens_waits_no_longer() -> None:
+    queue = WorkQueue()
+    others = [JobKey("team", f"look-{number}") for number in range(5)]
+    for key in (*others, A):
+        queue.add_later(key, 0.0)
+    assert await queue.take() == others[0]
+    queue.add(A)
+    queue.add(A)
+    assert await queue.take() == A
+    queue.add_later(A, 0.0)
+    queue.add(A)
+    assert len(queue) == 5
+    queue.done(A)
+    assert await queue.take() == A
+    queue.done(A)
+    assert [await queue.take() for _ in range(4)] == others[1:]
+    assert len(queue) == 0
+
+
+async def test_a_delay_of_the_sweep_puts_no_other_delay_off() -> None:
+    queue = WorkQueue()
+    queue.add_later(A, 0.001)
+    queue.add_after(A, 0.02)
+    assert await asyncio.wait_for(queue.take(), 1) == A
+    queue.done(A)
+    assert await asyncio.wait_for(queue.take(), 1) == A
 
 
 async def test_the_slowest_worker_is_known() -> None:
