@@ -5,6 +5,9 @@
 ``--nemesis`` runs other schedules (``tests/soak/nemesis``): partitions lose their leaders at a moment of each. It
 starts brokers as it needs them, and counts from the partitions' logs. ``--broker 4.0.0`` is another version of Kafka.
 
+``--state`` runs other schedules (``tests/soak/stateful_schedule.py``): a query of Spark that keeps state. Each attempt
+is a driver with Spark, so a schedule takes a minute.
+
 ``--matrix`` runs every cell of the fault matrix (``tests/integration/faults/matrix.py``) in place of schedules. ``make
 test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
 
@@ -51,6 +54,7 @@ def main() -> int:
     parser.add_argument("--pace", choices=paces, help="of every schedule: how the continuous engine commits")
     parser.add_argument("--broker", metavar="VERSION", help="of Kafka, for the soak's own brokers, as 4.0.0")
     parser.add_argument("--nemesis", action="store_true", help="partitions lose their leaders (tests/soak/nemesis)")
+    parser.add_argument("--state", action="store_true", help="jobs with state, with Spark")
     parser.add_argument("--matrix", action="store_true", help="run the whole fault matrix")
     parser.add_argument(
         "--only", default="", metavar="EXPRESSION", help="run the cells of the matrix whose names match"
@@ -104,7 +108,7 @@ def _nemesis(options: argparse.Namespace) -> int:
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
     seeds = (
-        Work(bootstrap, seed, began + options.seconds, options.kinds, bool(options.break_every))
+        Work(bootstrap, seed, began + options.seconds, options.kinds, bool(options.break_every), options.state)
         for seed in range(options.seed, options.seed + options.schedules)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.

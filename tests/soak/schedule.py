@@ -16,6 +16,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from tests.soak.kinds import KINDS, Kind, Pace
 from tests.soak.local_steps import LocalSteps
+from tests.soak.stateful_schedule import StatefulSchedule
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.moments import AHEAD, Ahead, DriverMoment, End, Place
 from tests.support.protocol.overtaking import (
@@ -170,6 +171,7 @@ class Work(NamedTuple):
     """What a process of the soak runs.
 
     :param until: when the time is up, by the monotonic clock. :param kinds: see :class:`Schedule`, as ``breaks``.
+    :param keeps_state: whether it is a job with state, with Spark.
     """
 
     bootstrap: str
@@ -177,11 +179,12 @@ class Work(NamedTuple):
     until: float
     kinds: tuple[Kind, ...]
     breaks: bool
+    keeps_state: bool
 
 
 def run_schedule(work: Work) -> tuple[int, str | None]:
     """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up)."""
-    bootstrap, seed, until, kinds, breaks = work
+    bootstrap, seed, until, kinds, breaks, keeps_state = work
     if time.monotonic() > until:
         return seed, None
     client = TransactionClient({"bootstrap.servers": bootstrap})
@@ -192,7 +195,7 @@ def run_schedule(work: Work) -> tuple[int, str | None]:
         create_topics(bootstrap, NewTopic(topic, partitions, 1))
         return topic
 
-    schedule = Schedule(seed, kinds, breaks)
+    schedule = StatefulSchedule(seed) if keeps_state else Schedule(seed, kinds, breaks)
     try:
         schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
     except Exception:

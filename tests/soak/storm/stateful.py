@@ -20,8 +20,8 @@ from tests.soak.storm.ledger import number_of
 from tests.support.kafka.idempotent_producer import idempotent_producer
 from tests.support.kubernetes.cluster_job import ClusterJob
 
-_CLAIM, _CODE = "state", "stateful"
-_MODULE = '''
+_CLAIM, CODE = "state", "stateful"
+MODULE = '''
 from pyspark.sql import Row, functions as f
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -82,7 +82,7 @@ SPEC: dict[str, Any] = {
         "retention": {"intervalSeconds": 5, "count": 20},
     },
     "source": {"format": {"value": "json", "valueSchema": "id BIGINT"}},
-    "transform": {"python": {"function": f"{_CODE}:pipelines", "configMapRef": {"name": _CODE}}},
+    "transform": {"python": {"function": f"{CODE}:pipelines", "configMapRef": {"name": CODE}}},
 }  # fmt: skip
 LAST = 1_000_000_000, 1_000_000_001
 """Numbers of a pair that ends all windows and periods before it."""
@@ -95,7 +95,7 @@ def prepare(place: ClusterJob) -> None:
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
     })  # fmt: skip
     place.kubectl.apply({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _CODE}, "data": {f"{_CODE}.py": _MODULE},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "data": {f"{CODE}.py": MODULE},
     })  # fmt: skip
 
 
