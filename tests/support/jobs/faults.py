@@ -102,13 +102,13 @@ def _fault(order: str) -> tuple[int, StepHook]:
 
 
 def _cut(moment: str, number: int, spark: SparkSession, job: Job, *parts: Any) -> Any:
-    """The repartition of query state, cut at a moment; ``parts`` has the attempt's folder as its second."""
+    """The repartition of query state, cut at a moment; ``parts`` has the query's folder as its second."""
     if job.attempt == number and moment == "before":
         _die()
     if job.attempt == number and moment == "within":
-        folder = parts[1]
-        known = set((folder / "state").rglob("*.zip"))
-        threading.Thread(target=_die_at_the_first, args=(folder, known), daemon=True).start()
+        state = parts[1].state
+        known = set(state.rglob("*.zip"))
+        threading.Thread(target=_die_at_the_first, args=(state, known), daemon=True).start()
         repartition(spark, job, *parts)
         time.sleep(_HOLD_SECONDS)
     made = repartition(spark, job, *parts)
@@ -117,8 +117,8 @@ def _cut(moment: str, number: int, spark: SparkSession, job: Job, *parts: Any) -
     return made
 
 
-def _die_at_the_first(folder: Path, known: set[Path]) -> None:
-    while not set((folder / "state").rglob("*.zip")) - known:
+def _die_at_the_first(state: Path, known: set[Path]) -> None:
+    while not set(state.rglob("*.zip")) - known:
         time.sleep(0.001)
     _die()
 
