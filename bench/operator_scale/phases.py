@@ -163,7 +163,7 @@ class Fleet:
             time.sleep(3)
             return self._cpu() - before < 0.3
 
-        await_that("the operator rests", rests, seconds=900)
+        await_that("the operator rests", rests, seconds=3600)
 
     def _cpu(self) -> float:
         """By the kernel: a page of metrics costs the operator CPU itself."""
