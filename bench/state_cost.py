@@ -161,7 +161,7 @@ class StateCost:
                 completed = time.monotonic()
                 driver.drain()
 
-        spec = replace(job.spec, state_partitions=str(self._options.rescale))
+        spec = replace(job.spec, state_claim="on-this-disk", state_partitions=str(self._options.rescale))
         driver = engine_driver(
             replace(job, attempt=2, spec=spec), spark, on_completed, state=folder, store=self._store
         )  # fmt: skip
