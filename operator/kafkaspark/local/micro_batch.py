@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from kafkaspark.local.output import Output
 from kafkaspark.local.project import Project
@@ -32,6 +33,7 @@ from sparkapp.spark.failures import original_error
 from sparkapp.spark.frames.failed.failed_records import failed_records_of, tell_nobody
 from sparkapp.spark.frames.failed.failure import file_rows
 from sparkapp.spark.frames.failed.left_out import LeftOut
+from sparkapp.spark.frames.failed.letters_apart import letters_in, planned
 from sparkapp.spark.frames.query_plan import is_aligned, partition_count, stateful_nodes
 from sparkapp.spark.frames.record_policy import (
     attempt_key,
@@ -41,7 +43,7 @@ from sparkapp.spark.frames.record_policy import (
     require_aligned,
     without_letters,
 )
-from sparkapp.spark.frames.records import decode_records, encode_records
+from sparkapp.spark.frames.records import decode_records, encode_records, letters_of
 from sparkapp.spark.frames.transform import apply_transform, import_function, refused_by_streaming
 from sparkapp.spark.tasks.data_source import SOURCE_DDL
 
@@ -67,11 +69,14 @@ def run_micro_batch(job: Job, checkpoints: Sequence[pa.RecordBatch], spark: Loca
         source = Path(folder) / "source"
         source.mkdir()
         stream = session.readStream.schema(SOURCE_DDL).parquet(str(source))
-        decoded = decode_records(stream, job, tell_nobody)
         failed = failed_records_of(job)
-        transformed = apply_transform(decoded, job.spec, function, session, failed=failed)
-        result = encode_records(transformed, job.spec)
-        collector = _Collector(job, session)
+
+        def plan(decoding: Job) -> DataFrame:
+            decoded = decode_records(stream, decoding, tell_nobody)
+            return encode_records(apply_transform(decoded, job.spec, function, session, failed=failed), job.spec)
+
+        result, reads_apart = planned(job, plan)
+        collector = _Collector(job, session, reads_letters_apart=reads_apart)
         collector.run(result, checkpoints, Path(folder))
         return collector.output_with(
             spark.letters_of(session, attempt_key(job)), spark.letters_of(session, f"{attempt_key(job)}-transform")
@@ -138,10 +143,14 @@ def _late_rows(query: StreamingQuery) -> int:
 
 
 class _Collector:
-    """Runs the query, and takes the result of each micro-batch."""
+    """Runs the query, and takes the result of each micro-batch.
 
-    def __init__(self, job: Job, session: SparkSession) -> None:
+    :param reads_letters_apart: whether the records that do not parse are read from the files of the source.
+    """
+
+    def __init__(self, job: Job, session: SparkSession, *, reads_letters_apart: bool) -> None:
         self._job = job
+        self._reads_letters_apart = reads_letters_apart
         self._session = session
         self._name = f"{job.namespace}.{job.name}"
         self._output = Output()
@@ -161,13 +170,22 @@ class _Collector:
             query = writer.option("checkpointLocation", (folder / "query").as_uri()).start()
         try:
             for number, batch in enumerate(checkpoints):
-                _write(batch, folder / "source" / f"{number:06}.parquet")
+                file = folder / "source" / f"{number:06}.parquet"
+                _write(batch, file)
                 query.processAllAvailable()
+                if self._reads_letters_apart:
+                    self._read_letters(file)
             self._output.late = _late_rows(query)
         except StreamingQueryException as error:
             raise self._refusal or original_error(query.exception() or error) from error
         finally:
             query.stop()
+
+    def _read_letters(self, file: Path) -> None:
+        records = self._session.read.schema(SOURCE_DDL).parquet(str(file))
+        for row in letters_of(records, self._job, StructType()).collect():
+            for letters in letters_in(bytes(row[0])):
+                self._output.dead_letters += sink_records(letters, self._job.spec.record_errors.dead_letter_topic)
 
     def output_with(self, diverted: Sequence[Path], failed: Sequence[Path]) -> Output:
         """What the query has written, with the records of these files, which are removed.
@@ -190,7 +208,7 @@ class _Collector:
             if (diverts(self._job.spec) or catches(self._job.spec)) and not is_aligned(
                 frame, partition_count(frame), source=_SOURCE
             ):
-                require_aligned(self._job.spec)
+                require_aligned(self._job.spec, read_apart=self._reads_letters_apart)
             table: Any = frame.toArrow()
             if encodes_result(self._job.spec):
                 encoder = RecordEncoder(self._job.spec.sink)

@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 _DIRECT = "org.apache.spark.OneToOneDependency"
 _SOURCE = "DataSourceRDD"
 _STREAM = "StreamingRelationV2"
+_SOURCES = frozenset({_STREAM, "StreamingRelation"})
+"""Nodes of a stream; the second is that of files, on the user's machine."""
 _TIME_MODES = {
     "TransformWithStateInPySpark": "timeMode",
     "FlatMapGroupsInPandasWithState": "timeout",
@@ -31,6 +33,12 @@ _TRANSPARENT = frozenset(
      "DeduplicateWithinWatermark", "BatchEvalPython"}
 )  # fmt: skip
 """Nodes whose expressions name all that they use of their child. Attributes of their output are its, or are new."""
+_KEEPING = frozenset(
+    {"Project", "Filter", "CollectMetrics", "EventTimeWatermark", "Generate", "Expand", "Sample", "ArrowEvalPython",
+     "BatchEvalPython", "MapInArrow", "MapInPandas"}
+)  # fmt: skip
+"""Nodes that leave each row in the task of the row that it comes from."""
+_BROADCAST = "broadcast"
 _DELAY = "spark.watermarkDelayMs"
 """Metadata of a column with a watermark."""
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator"
@@ -204,18 +212,51 @@ def reads_of_source(result: DataFrame) -> int:
     return sum(str(leaf.getClass().getSimpleName()) == _STREAM for leaf in leaves)
 
 
+def keeps_records(result: DataFrame) -> bool:
+    """Whether each row of the result is written by the task that reads its record, whatever Spark knows of a batch.
+
+    Called before the query starts. Each node from the result down to one read of the source is known to keep rows in
+    their tasks. So does a join with a table whose broadcast the transform asks for. Of another join Spark decides by
+    sizes. If the plan is not known, the answer is no.
+    """
+    try:
+        session = result.sparkSession._jsparkSession.sessionState()
+        node = session.optimizer().execute(result._jdf.queryExecution().analyzed())
+        while _kind(node) not in _SOURCES:
+            below = node.child() if _kind(node) in _KEEPING else _streamed(node)
+            if below is None:
+                return False
+            node = below
+    except Exception as error:  # Py4J raises many kinds, and all mean that the plan is unknown
+        LOG.info("whether tasks write what they read is unknown: %s", error)
+        return False
+    return True
+
+
+def _streamed(node: Any) -> Any:
+    """The side of a join that stays in its tasks, as the other side is broadcast; None for other nodes."""
+    if _kind(node) != "Join":
+        return None
+    for side, other, hint in (
+        (node.left(), node.right(), node.hint().rightHint()),
+        (node.right(), node.left(), node.hint().leftHint()),
+    ):
+        if side.isStreaming() and not other.isStreaming() and hint.isDefined():
+            strategy = hint.get().strategy()
+            if strategy.isDefined() and str(strategy.get()) == _BROADCAST:
+                return side
+    return None
+
+
 def has_processing_time(result: DataFrame) -> bool:
     """Whether an operator has timers or a time to live by processing time: Spark runs it again and again, for these.
 
     Called before the query starts.
     """
-    stack = [result._jdf.queryExecution().analyzed()]
-    while stack:
-        node = stack.pop()
-        mode = _TIME_MODES.get(str(node.getClass().getSimpleName()))
+    for node in _nodes(result._jdf.queryExecution().analyzed()):
+        mode = _TIME_MODES.get(_kind(node))
         if mode is not None and str(getattr(node, mode)()).startswith(_PROCESSING_TIME):
             return True
-        stack.extend(_sequence(node.children()))
     return False
 
 
@@ -230,6 +271,20 @@ def observed(spark: SparkSession, query_name: str, name: str) -> dict[str, Any] 
     """
     metrics = _execution(spark, query_name).observedMetrics()
     return json.loads(metrics.apply(name).json()) if metrics.contains(name) else None
+
+
+def observed_by_each(spark: SparkSession, query_name: str, name: str) -> list[dict[str, Any]]:
+    """:func:`observed` of each read of the source, where a transform reads it several times."""
+    return [
+        json.loads(node.collectedMetrics().json())
+        for node in _nodes(_execution(spark, query_name).executedPlan())
+        if _kind(node) == "CollectMetricsExec" and node.name() == name
+    ]
+
+
+def observed_of(frame: DataFrame, name: str) -> dict[str, Any]:
+    """The metrics of an observation of a frame whose own plan has run."""
+    return dict(json.loads(frame._jdf.queryExecution().observedMetrics().apply(name).json()))
 
 
 def late_rows(spark: SparkSession, query_name: str) -> int:
@@ -260,11 +315,14 @@ def stateful_nodes(spark: SparkSession, query_name: str) -> Iterator[Any]:
     """The operators of the batch's plan that keep state (an aggregation, deduplication, join …), of Spark's classes."""
     jvm: Any = spark._jvm
     kind = jvm.java.lang.Class.forName(_STATEFUL)
-    stack = [_execution(spark, query_name).executedPlan()]
+    return (node for node in _nodes(_execution(spark, query_name).executedPlan()) if kind.isInstance(node))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    stack = [plan]
     while stack:
         node = stack.pop()
-        if kind.isInstance(node):
-            yield node
+        yield node
         stack.extend(_sequence(node.children()))
 
 

@@ -2,16 +2,19 @@
 
 For each side (``key`` or ``value``) a decoder adds the decoded column and the column :func:`error_column`, with null or
 an error text. Fail raises where the transform uses the side. Skip is a filter and a count inside the JVM, and keeps
-column pruning. DeadLetter takes all columns through a Python stage, which diverts the rows that do not parse.
+column pruning. DeadLetter takes all columns through a Python stage, which diverts the rows that do not parse. A task
+writes the letters of the records that it reads. Where it writes other records, letters are read apart
+(:mod:`sparkapp.spark.frames.failed.letters_apart`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,8 +41,9 @@ class LetterWriter(Protocol):
     def write_dead_letters(self, batch: pa.RecordBatch, *, topic: str, limit: int) -> None: ...
 
 
-_OBSERVATION = "kafkaspark"
-_PARSED, _BAD, _EXAMPLE = "parsed", "bad", "example"
+OBSERVATION = "kafkaspark"
+"""Of the records, by whether they parse."""
+_PARSED, _BAD, _EXAMPLE, _PLACES = "parsed", "bad", "example", "places"
 _MAX_TOPICS = 16
 """Topics whose records Spark counts apart; the records of more topics are counted together."""
 
@@ -56,7 +60,7 @@ def fallible_sides(spec: JobSpec) -> tuple[str, ...]:
 
 
 def diverts(spec: JobSpec) -> bool:
-    """Whether the frame has a stage that diverts rows, so that each write task has dead letters to write."""
+    """Whether records that do not parse are written as dead letters."""
     return spec.record_errors.policy is OnRecordError.DEAD_LETTER and bool(fallible_sides(spec))
 
 
@@ -68,6 +72,12 @@ def catches(spec: JobSpec) -> bool:
 def searches(spec: JobSpec) -> bool:
     """Whether the driver finds such records, because the transform is a plan of Spark and no function over batches."""
     return catches(spec) and not spec.transform.arrow.name
+
+
+def skipping(job: Job) -> Job:
+    """The job whose stream leaves out what does not parse, because its letters are read apart."""
+    errors = replace(job.spec.record_errors, policy=OnRecordError.SKIP)
+    return replace(job, spec=replace(job.spec, record_errors=errors))
 
 
 def without_letters(errors: RecordErrors) -> RecordErrors:
@@ -116,21 +126,36 @@ def apply_policy(decoded: DataFrame, job: Job) -> DataFrame:
     names, sides = kept_columns(job.spec), fallible_sides(job.spec)
     if not sides:
         return decoded.select(*names)
-    errors = [f.col(error_column(side)) for side in sides]
-    error = f.coalesce(*errors) if len(errors) > 1 else errors[0]
     policy = job.spec.record_errors.policy
     if policy is OnRecordError.FAIL:
         # Filters are not pushed below an observation: without it Spark parses a record again for each condition on it.
-        decoded = decoded.observe(_OBSERVATION, f.count(f.lit(1)).alias("records"))
+        decoded = decoded.observe(OBSERVATION, f.count(f.lit(1)).alias("records"))
         return decoded.withColumns({side: _or_raised(side) for side in sides}).select(*names)
-    decoded = decoded.observe(_OBSERVATION, *_counts(error, _counted_topics(job.spec)))
+    decoded = counted_errors(decoded, job.spec)
     if policy is OnRecordError.SKIP:
-        return decoded.filter(error.isNull()).select(*names)
-    stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
-    marked = decoded.select(*SOURCE_SCHEMA.names, RAW_KEY, RAW_VALUE, stage.alias(STAGE), error.alias(ERROR))
+        return decoded.filter(error_of(job.spec).isNull()).select(*names)
     schema = StructType([decoded.schema[name] for name in names])
     task: Any = partial(divert, f"{job.namespace}.{job.name}", attempt_key(job), kept=names)
-    return marked.mapInArrow(task, schema)
+    return with_stages(decoded, job.spec).mapInArrow(task, schema)
+
+
+def error_of(spec: JobSpec) -> Column:
+    """The first error of a row, over both sides; null without an error."""
+    errors = [f.col(error_column(side)) for side in fallible_sides(spec)]
+    return f.coalesce(*errors) if len(errors) > 1 else errors[0]
+
+
+def counted_errors(decoded: DataFrame, spec: JobSpec) -> DataFrame:
+    """The frame, whose rows are counted by :func:`judgement`."""
+    return decoded.observe(OBSERVATION, *_counts(error_of(spec), _counted_topics(spec)))
+
+
+def with_stages(decoded: DataFrame, spec: JobSpec) -> DataFrame:
+    """The columns of :func:`sparkapp.sink.dead_letter.dead_letters`, where key and value are decoded, too."""
+    sides = fallible_sides(spec)
+    stage = f.coalesce(*(f.when(f.col(error_column(side)).isNotNull(), f.lit(side)) for side in sides))
+    raw = (RAW_KEY, RAW_VALUE)
+    return decoded.select(*SOURCE_SCHEMA.names, *raw, stage.alias(STAGE), error_of(spec).alias(ERROR))
 
 
 def divert(
@@ -171,33 +196,43 @@ def failed_records_of_task(job: Job) -> DeadLetterFile:
     return dead_letters_of_task(f"{attempt_key(job)}-transform")
 
 
-def write_failed(job: Job, writer: LetterWriter) -> int:
+def write_letters(job: Job, writer: LetterWriter, letters: pa.RecordBatch) -> None:
+    """Writes dead letters in the transaction of the writer's checkpoint."""
+    writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic, limit=letter_limit(job))
+
+
+def write_failed(job: Job, writer: LetterWriter, *, read_apart: bool = False) -> int:
     """Writes the dead letters of the task that this worker runs, behind its records; called in both engines.
 
+    :param read_apart: whether letters of records that do not parse are among the task's rows.
     :returns: how many records ``onTransformError: Skip`` has left out.
     :raises TransformError: see :meth:`DeadLetterFile.take`.
     """
-    diverted = dead_letters_of_task(attempt_key(job)).take() if diverts(job.spec) else iter(())
+    is_diverted = diverts(job.spec) and not read_apart
+    diverted = dead_letters_of_task(attempt_key(job)).take() if is_diverted else iter(())
     failed = failed_records_of_task(job).take() if catches(job.spec) else iter(())
     skipped = 0
     if job.spec.record_errors.transform_policy is OnRecordError.SKIP:
         skipped, failed = sum(letters.num_rows for letters in failed), iter(())
     for letters in chain(diverted, failed):
-        writer.write_dead_letters(letters, topic=job.spec.record_errors.dead_letter_topic, limit=letter_limit(job))
+        write_letters(job, writer, letters)
     return skipped
 
 
-def require_aligned(spec: JobSpec) -> None:
+def require_aligned(spec: JobSpec, *, read_apart: bool) -> None:
     """Called by the write stage for a batch whose tasks do not write what they read, before it is written.
 
+    :param read_apart: whether the letters of records that do not parse come from a read of their own. Else the plan of
+        the transform had no operator that moves records.
     :raises ConfigurationError: a policy needs the failed records of a task, and no write task has those of what it
         writes.
     """
-    if not (diverts(spec) or catches(spec)):
+    is_diverted = diverts(spec) and not read_apart
+    if not (is_diverted or catches(spec)):
         return
     field, instead = (
-        ("onRecordError: DeadLetter", "onRecordError: Skip") if diverts(spec)
-        else ("onTransformError", "onTransformError: Fail")
+        ("onTransformError", "onTransformError: Fail") if catches(spec)
+        else ("onRecordError: DeadLetter", "onRecordError: Skip")
     )  # fmt: skip
     msg = f"spec.{field} does not work with this transform: it has an aggregation, a join, a sort or a repartition"
     raise ConfigurationError(
@@ -212,7 +247,7 @@ def observed_tallies(spec: JobSpec, spark: SparkSession, query_name: str) -> dic
     """
     if not counts_records(spec):
         return {}
-    counts = observed(spark, query_name, _OBSERVATION)
+    counts = observed(spark, query_name, OBSERVATION)
     if counts is None:
         return {}
     found = {}
@@ -237,6 +272,33 @@ def _counts(error: Column, topics: Sequence[str]) -> Iterator[Column]:
         yield f.count(f.when(belongs & error.isNull(), 1)).alias(f"{_PARSED}{index}")
         yield f.count(f.when(belongs, error)).alias(f"{_BAD}{index}")
         yield f.min(f.when(belongs & error.isNotNull(), place)).alias(f"{_EXAMPLE}{index}")
+    places = f.when(error.isNotNull(), f.hash("topic", "partition", "offset").cast("bigint"))
+    yield f.sum(places).alias(_PLACES)
+
+
+class Judgement(NamedTuple):
+    """Of all rows that a frame of :func:`counted_errors` has read: how many, how many of them do not parse, and which.
+
+    :param places: a sum over the positions of those that do not parse.
+    """
+
+    rows: int
+    bad: int
+    places: int
+
+    def without(self, earlier: Judgement) -> Judgement:
+        """Since the earlier of two of a frame."""
+        return Judgement(*(mine - theirs for mine, theirs in zip(self, earlier, strict=True)))
+
+
+def judgement(counts: Mapping[str, Any]) -> Judgement:
+    """
+    :param counts: what the frame has observed.
+    """
+    numbers = {name: int(value) for name, value in counts.items() if isinstance(value, int)}
+    bad = sum(number for name, number in numbers.items() if name.startswith(_BAD))
+    parsed = sum(number for name, number in numbers.items() if name.startswith(_PARSED))
+    return Judgement(bad + parsed, bad, numbers.get(_PLACES, 0))
 
 
 def _or_raised(side: str) -> Column:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -25,9 +27,18 @@ from sparkapp.model.job.sections.sink import Partitioner, Sink, TopicFrom
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.spark.frames.batch_transform import SINK_COLUMNS
 from sparkapp.spark.frames.end_of_stream import end_at_predicate
+from sparkapp.spark.frames.failed.letters_apart import COLUMN, letter_streams
 from sparkapp.spark.frames.formats.json_format import parse_json
 from sparkapp.spark.frames.formats.registry_format import parse_registered
-from sparkapp.spark.frames.record_policy import apply_policy, counts_records, framed_side, with_raw_columns
+from sparkapp.spark.frames.record_policy import (
+    apply_policy,
+    counted_errors,
+    counts_records,
+    error_of,
+    framed_side,
+    with_raw_columns,
+    with_stages,
+)
 
 Publish = Callable[[], None]
 
@@ -39,25 +50,49 @@ def decode_records(records: DataFrame, job: Job, publish: Publish) -> DataFrame:
     :param publish: called in workers: tells the totals of the process.
     :raises ConfigurationError: Spark does not understand a schema or the predicate.
     """
+    return apply_policy(judged_records(records, job, publish), job)
+
+
+def letters_of(records: DataFrame, job: Job, columns: StructType) -> DataFrame:
+    """The letters of the records, as rows for :func:`.letters_apart.with_letters`. The frame counts its records.
+
+    :param records: as of :func:`decode_records`.
+    :param columns: of the result.
+    """
+    # Never null: Spark measures nulls slowly (arrow_batches).
+    records = records.withColumn("headers", f.coalesce("headers", f.array().cast(records.schema["headers"].dataType)))
+    counted = counted_errors(judged_records(records, job, None), job.spec)
+    bad = with_stages(counted.filter(error_of(job.spec).isNotNull()), job.spec).drop("key", "value")
+    task: Any = partial(letter_streams, f"{job.namespace}.{job.name}")
+    nulls = [f.lit(None).cast(field.dataType).alias(field.name) for field in columns.fields]
+    return bad.mapInArrow(task, f"{COLUMN} BINARY").select(*nulls, COLUMN)
+
+
+def judged_records(records: DataFrame, job: Job, publish: Publish | None) -> DataFrame:
+    """The records up to the ends of their partitions, decoded and raw, with the errors of those that do not parse.
+
+    :param records: and the errors, as of :func:`decode_records`.
+    :param publish: None where records are not counted by their schema.
+    """
     records = with_raw_columns(records)
     for side, chosen, schema in job.spec.source.sides:
         records = DECODERS[chosen](records, side, schema, job, publish)
-    return apply_policy(end_at_predicate(records, job.spec), job)
+    return end_at_predicate(records, job.spec)
 
 
-def _decode_raw(records: DataFrame, _side: str, _schema: str, _job: Job, _publish: Publish) -> DataFrame:
+def _decode_raw(records: DataFrame, _side: str, _schema: str, _job: Job, _publish: Publish | None) -> DataFrame:
     return records
 
 
-def _decode_string(records: DataFrame, side: str, _schema: str, _job: Job, _publish: Publish) -> DataFrame:
+def _decode_string(records: DataFrame, side: str, _schema: str, _job: Job, _publish: Publish | None) -> DataFrame:
     return records.withColumn(side, f.col(side).cast("string"))
 
 
-def _decode_json(records: DataFrame, side: str, schema: str, _job: Job, _publish: Publish) -> DataFrame:
+def _decode_json(records: DataFrame, side: str, schema: str, _job: Job, _publish: Publish | None) -> DataFrame:
     return parse_json(records, side, schema)
 
 
-def _decode_registered(records: DataFrame, side: str, schema: str, job: Job, publish: Publish) -> DataFrame:
+def _decode_registered(records: DataFrame, side: str, schema: str, job: Job, publish: Publish | None) -> DataFrame:
     source = job.spec.source
     kind = source.key_format if side == "key" else source.value_format
     assert source.schema_registry is not None  # a rule of the job (check_registry_access)
@@ -67,7 +102,7 @@ def _decode_registered(records: DataFrame, side: str, schema: str, job: Job, pub
     )
 
 
-DECODERS: Mapping[Format, Callable[[DataFrame, str, str, Job, Publish], DataFrame]] = {
+DECODERS: Mapping[Format, Callable[[DataFrame, str, str, Job, Publish | None], DataFrame]] = {
     Format.RAW: _decode_raw,
     Format.STRING: _decode_string,
     Format.JSON: _decode_json,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -11,13 +11,15 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from sparkapp.dataplane.interface import ALL_COLUMNS
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit, splits_of
-from sparkapp.model.job.codec import decode_job
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit, split_rows, splits_of
+from sparkapp.model.job.codec import decode_job, encode_job
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.frames.formats.json_columns import JsonReader, source_ddl
 from sparkapp.spark.tasks.planner_socket import PlannerClient, SubtaskSplits
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "kafkaspark"
 
@@ -49,9 +51,22 @@ class KafkaSparkDataSource(DataSource):
         return KafkaSparkStreamReader(self.options["job"], PlannerClient(self.options["planner"]))
 
     def reader(self, schema: StructType) -> KafkaSparkReader:
-        """The reader of a table, which the search for a failing record reads."""
+        """The reader of a table."""
         columns = frozenset(self.options["columns"].split(","))
-        return KafkaSparkReader(self.options["job"], splits_of(json.loads(self.options["splits"])), columns)
+        groups = [splits_of(rows) for rows in json.loads(self.options["splits"])]
+        return KafkaSparkReader(self.options["job"], groups, columns)
+
+
+def table_of(
+    job: Job, groups: Iterable[Sequence[KafkaPartitionSplit]], spark: SparkSession, columns: Iterable[str]
+) -> DataFrame:
+    """The records of fixed splits, a Spark partition for each group of them; called by the engine.
+
+    :param columns: of the source; others are null.
+    """
+    splits = json.dumps([split_rows(group) for group in groups])
+    options = {"job": encode_job(job), "splits": splits, "columns": ",".join(columns)}
+    return spark.read.format(FORMAT).options(**options).load()
 
 
 class SubtaskPartition(InputPartition):
@@ -89,7 +104,7 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Reads the subtask's splits with the worker's open consumer."""
-        return _read(self._job, partition)
+        return _read(self._job, partition, leaves_out=True)
 
     def stop(self) -> None:
         """Closes the connection to the planner, at the query's end."""
@@ -99,31 +114,33 @@ class KafkaSparkStreamReader(DataSourceStreamReader):
 class KafkaSparkReader(DataSourceReader):
     """Reads fixed splits once. Spark pickles it to the executors."""
 
-    def __init__(self, job: str, splits: Sequence[KafkaPartitionSplit], columns: frozenset[str]) -> None:
+    def __init__(self, job: str, groups: Sequence[tuple[KafkaPartitionSplit, ...]], columns: frozenset[str]) -> None:
         self._job = job
-        self._splits = splits
+        self._groups = groups
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A Spark partition for each split."""
+        """A Spark partition for each group of splits."""
         return [
-            SubtaskPartition(SubtaskSplits(number, (split,)), self._columns)
-            for number, split in enumerate(self._splits)
+            SubtaskPartition(SubtaskSplits(number, splits), self._columns) for number, splits in enumerate(self._groups)
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Reads a split with the worker's open consumer."""
-        return _read(self._job, partition)
+        """Reads a group of splits with the worker's open consumer."""
+        return _read(self._job, partition, leaves_out=False)
 
 
-def _read(job_text: str, partition: Any) -> Iterator[pa.RecordBatch]:
+def _read(job_text: str, partition: Any, *, leaves_out: bool) -> Iterator[pa.RecordBatch]:
+    """
+    :param leaves_out: whether the records are left out for which the transform fails.
+    """
     from sparkapp.spark.frames.failed.left_out import left_out_of_task, without_left_out
     from sparkapp.spark.frames.record_policy import attempt_key
     from sparkapp.spark.tasks import client_totals
     from sparkapp.spark.tasks.worker_clients import consumer_for, drop_consumer, job_of
 
     job = job_of(job_text)
-    left_out = left_out_of_task(job)
+    left_out = left_out_of_task(job) if leaves_out else None
     try:
         # Letters have the whole record, also what the transform does not use.
         read = ALL_COLUMNS if left_out else partition.columns & ALL_COLUMNS

@@ -21,6 +21,7 @@ from sparkapp.spark.failures import printed
 
 if TYPE_CHECKING:
     from sparkapp.sink.writer import KafkaWriter
+    from sparkapp.spark.frames.failed.letters_apart import Letters
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.string())])
 RESULT_DDL = "result STRING"
@@ -36,6 +37,7 @@ class WriteOrder:
         keeps no producer.
     :param writes_what_it_reads: whether the task reads the source itself, without a shuffle in between. Then it also
         writes the dead letters of the records that it read.
+    :param reads_letters_apart: whether dead letters of records that do not parse are among the rows instead.
     :param ranges: source ranges of the transaction. Empty after a shuffle, or if several tasks read a partition.
     :param group_id: group whose offsets are committed in the transaction, or None.
     :param ends_earlier_try: whether a try of this work may have written records that this try does not have. It then
@@ -47,6 +49,7 @@ class WriteOrder:
     next_free: int
     settled: int
     writes_what_it_reads: bool
+    reads_letters_apart: bool = False
     ranges: tuple[KafkaPartitionSplit, ...] = stored(default=(), is_hidden=True)
     group_id: str | None
     reusable: Mapping[str, CommittedTransaction] | None = None
@@ -88,6 +91,7 @@ def write_partition(
     """
     from pyspark import TaskContext
 
+    from sparkapp.spark.frames.failed.letters_apart import parted
     from sparkapp.spark.frames.record_policy import attempt_key
     from sparkapp.spark.tasks import client_totals
     from sparkapp.spark.tasks.worker_clients import job_of
@@ -97,9 +101,11 @@ def write_partition(
         msg = "a write task needs Spark's task context"
         raise RuntimeError(msg)
     job, index = job_of(job_text), context.partitionId()
+    rows = parted(batches) if orders[index].reads_letters_apart else batches
     if encodes_result(job.spec):
-        batches = map(RecordEncoder(job.spec.sink).encode, batches)
-    result = write_batches(job, orders[index], batches, index=index)
+        encode = RecordEncoder(job.spec.sink).encode
+        rows = (encode(each) if isinstance(each, pa.RecordBatch) else each for each in rows)
+    result = write_batches(job, orders[index], rows, index=index)
     client_totals.publish(attempt_key(job))
     result = replace(result, clients=client_totals.collect(attempt_key(job)))
     yield pa.RecordBatch.from_pydict({"result": [encode_result(result)]}, schema=RESULT_SCHEMA)
@@ -108,7 +114,7 @@ def write_partition(
 def write_batches(
     job: Job,
     order: WriteOrder,
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch | Letters],
     *,
     index: int,
     ranges: Callable[[], tuple[KafkaPartitionSplit, ...]] | None = None,
@@ -116,13 +122,13 @@ def write_batches(
 ) -> WriteResult:
     """Writes a subtask's records of a checkpoint, up to the pre-commit; called in a worker by both engines.
 
-    :param batches: with the sink's columns.
+    :param batches: with the sink's columns, and letters that were read apart.
     :param index: of the task.
     :param ranges: called behind the last batch: source ranges of the transaction, where the order does not know them.
     :param awaits_barrier: whether there is time for what the pre-commit would wait for.
     :raises TransformError: and other errors, see :func:`write_partition`.
     """
-    from sparkapp.spark.frames.record_policy import write_failed
+    from sparkapp.spark.frames.record_policy import write_failed, write_letters
 
     writer = writer_for(job, order)
     writer.notify_committed(order.settled, reusable=order.reusable)
@@ -132,11 +138,15 @@ def write_batches(
     if order.ends_earlier_try:
         writer.fence()
     for batch in batches:
-        if batch.num_rows:
+        if not isinstance(batch, pa.RecordBatch):
+            write_letters(job, writer, batch.rows)
+        elif batch.num_rows:
             if awaits_barrier():
                 writer.note_start()
             writer.write(batch)
-    skipped = write_failed(job, writer) if order.writes_what_it_reads else 0
+    skipped = 0
+    if order.writes_what_it_reads:
+        skipped = write_failed(job, writer, read_apart=order.reads_letters_apart)
     committable, failure = None, ""
     try:
         committable = writer.pre_commit(

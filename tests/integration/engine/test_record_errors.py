@@ -16,7 +16,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from localcluster.kubernetes.pki import Authority
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.access.registry_access import (
     RegistryAccess,
@@ -170,28 +169,6 @@ def test_a_checkpoint_of_nothing_but_bad_records(local_job: LocalJobs, broker: s
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
     assert sorted(visibility.numbers(broker, job.spec.sink.topic)) == good(50, 50, bad_every=10)
     assert records_of(letters(broker, job)) == Counter(bad + more)
-
-
-def test_dead_letters_with_a_shuffle_are_refused_before_anything_is_written(
-    local_job: LocalJobs, broker: str, client: TransactionClient
-) -> None:
-    query = "SELECT /*+ REPARTITION(2, value) */ key, CAST(value.n AS STRING) AS value FROM source"
-    job = local_job(transform=Transform(sql=query), on_record_error=DEAD_LETTER, **JSON)
-    write(broker, job.spec.source.topics[0], 0, 50, bad_every=5)
-    job.start()
-    assert job.await_end() == 1
-    termination = job.termination()
-    assert termination is not None
-    assert (termination.reason, termination.fatal) == ("InvalidSpec", True), job.log()
-    assert "onRecordError: Skip" in termination.remedy
-    document = job.document()
-    assert document is not None
-    assert document.checkpoint_id == 0
-    assert letters(broker, job) == []
-    assert visibility.records(broker, job.spec.sink.topic) == []
-    prefix = job.spec.sink.transactional_id_prefix
-    assert {row.transactional_id for row in client.list_transactions(prefix)} <= {offsets_id(prefix)}
-    assert visibility.open_transactions(client, prefix) == []
 
 
 _IMPATIENT = """

@@ -94,12 +94,25 @@ def test_records_that_do_not_parse(run_transform: Run) -> None:
         assert [(letter.value, letter.topic) for letter in diverted.dead_letters] == [(b"nope", "dead")]
 
 
-def test_dead_letters_with_a_shuffle_are_refused_as_by_the_job(run_transform: Run) -> None:
-    job = sql(
-        "SELECT /*+ REPARTITION(2) */ value.id AS value FROM source",
-        onRecordError="DeadLetter", deadLetter={"topic": "dead"},
-    )  # fmt: skip
-    with pytest.raises(ConfigurationError, match="DeadLetter does not work with this transform"):
+def test_dead_letters_with_a_shuffle_and_with_state_are_those_of_the_job(run_transform: Run, python: Job) -> None:
+    letters = {"onRecordError": "DeadLetter", "deadLetter": {"topic": "dead"}}
+    checkpoints = [[{"id": 1}, b"nope"], [b"", {"id": 2}, b"{"]]
+    shuffled = sql("SELECT /*+ REPARTITION(2) */ value.id AS value FROM source", **letters)
+    written = run_transform(shuffled, checkpoints=checkpoints)
+    assert sorted(record.text for record in written) == ["1", "2"]
+    assert [(letter.value, letter.topic) for letter in written.dead_letters] == [
+        (b"nope", "dead"), (b"", "dead"), (b"{", "dead"),
+    ]  # fmt: skip
+    offsets = [dict(letter.headers)["kafkaspark.error.offset"] for letter in written.dead_letters]
+    assert offsets == [b"1", b"2", b"4"]
+    windows = run_transform(python(COUNT, checkpoint=VOLUME, **letters), [at(1), b"nope", at(75)])
+    assert (windows, windows.skipped) == ([Record("1", "2026-01-01 12:00:00")], 0)
+    assert [letter.value for letter in windows.dead_letters] == [b"nope"]
+
+
+def test_failing_records_of_a_shuffle_are_refused_as_by_the_job(run_transform: Run) -> None:
+    job = sql("SELECT /*+ REPARTITION(2) */ value.id AS value FROM source", onTransformError="Skip")
+    with pytest.raises(ConfigurationError, match="onTransformError does not work with this transform"):
         run_transform(job, [{"id": 1}])
 
 

@@ -27,8 +27,8 @@ class RecordErrors:
 
     OBJECTS: ClassVar[Mapping[str, Described]] = {
         "deadLetter": Described(
-            "Destination of records that do not parse or that the transform fails for, written in the transaction of"
-            " their checkpoint. The transform must not shuffle."
+            "Destination of records that do not parse or that the transform fails for, written in a transaction of"
+            " their checkpoint."
         )
     }
 

@@ -21,6 +21,7 @@ from sparkapp.spark.engine.micro_batch.checkpoint_runner import CheckpointRunner
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.query import RunningQuery, key_at, run_over, start_query
 from sparkapp.spark.engine.micro_batch.record_search import RecordSearch
+from sparkapp.spark.engine.micro_batch.second_read import SecondRead
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.transform_policy import TransformPolicy
 from sparkapp.spark.engine.micro_batch.write_stage import WriteStage
@@ -66,7 +67,11 @@ class MicroBatchEngine:
             parts.job, spark=parts.spark, query_name=self._query_name, function=function, planner=self._planner,
             liveness=self.liveness,
         )  # fmt: skip
-        self._write_stage = WriteStage(parts.coordinator, planner=self._planner, stream=self._stream, policy=policy)
+        self._second_read = SecondRead(parts.job, spark=parts.spark, planner=self._planner, query_name=self._query_name)
+        self._write_stage = WriteStage(
+            parts.coordinator, planner=self._planner, stream=self._stream, policy=policy,
+            second_read=self._second_read,
+        )  # fmt: skip
         self._runner = CheckpointRunner(
             parts, log=log, query_name=self._query_name, planner=self._planner, stream=self._stream,
             write_stage=self._write_stage, liveness=self.liveness,
@@ -109,6 +114,7 @@ class MicroBatchEngine:
         self._running = start_query(
             self._parts.job, spark=self._parts.spark, name=self._query_name, function=self._function,
             planner=self._planner, run_batch=self._runner.run_batch, log=self._log, checkpoint_id=self._checkpoint_id,
+            second_read=self._second_read,
         )  # fmt: skip
 
     def drain(self) -> None:

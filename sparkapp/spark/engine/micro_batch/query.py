@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from collections.abc import Callable, Collection, Sequence
@@ -13,12 +12,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sparkapp.model.checkpoint.split import KafkaPartitionSplit, split_rows
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.second_read import SecondRead
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
+from sparkapp.spark.frames.failed.letters_apart import planned
 from sparkapp.spark.frames.formats.json_columns import with_fields
 from sparkapp.spark.frames.query_plan import columns_used, fields_used, has_processing_time, reads_of_source
 from sparkapp.spark.frames.record_policy import attempt_key, without_letters
@@ -26,7 +27,7 @@ from sparkapp.spark.frames.records import decode_records, encode_records
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.state import query_log
 from sparkapp.spark.tasks import client_totals
-from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
+from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource, table_of
 from sparkapp.spark.tasks.planner_socket import PlannerServer
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ def start_query(
     run_batch: Callable[[DataFrame, int], None],
     log: query_log.QueryLog,
     checkpoint_id: int,
+    second_read: SecondRead,
 ) -> RunningQuery:
     """Source, transform, sink columns, then the query with its log rebuilt; called by the engine once.
 
@@ -57,6 +59,7 @@ def start_query(
     :param function: the user's; None for SQL or no transform.
     :param run_batch: called with each micro-batch and its number.
     :param checkpoint_id: the restored checkpoint.
+    :param second_read: is told whether letters are read apart.
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
     :raises VolumeFull: and VolumeUnusable, StateStoreUnusable: the query log cannot be written.
     """
@@ -64,9 +67,13 @@ def start_query(
     spark.dataSource.register(KafkaSparkDataSource)
     options = {"job": encode_job(job), "planner": server.address}
     publish = partial(client_totals.publish, attempt_key(job))
-    records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), job, publish)
     failed = failed_records_of(job, publish)
-    result = encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
+
+    def plan(decoding: Job) -> DataFrame:
+        records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), decoding, publish)
+        return encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
+
+    result, second_read.is_needed = planned(job, plan)
     planner.columns = with_fields(
         columns_used(result, spark), job.spec, lambda column: fields_used(result, spark, column)
     )
@@ -98,17 +105,12 @@ def run_over(
     :raises KafkaSparkJobError: and exceptions of Spark: those of plan and tasks.
     """
     job = replace(job, spec=replace(job.spec, record_errors=without_letters(job.spec.record_errors)))
-    records = decode_records(_table(job, splits, spark, columns), job, lambda: None)
+    records = decode_records(table_of(job, [[split] for split in splits], spark, columns), job, lambda: None)
     result = encode_records(apply_transform(records, job.spec, function, spark), job.spec)
     result.write.format("noop").mode("overwrite").save()
 
 
 def key_at(job: Job, split: KafkaPartitionSplit, *, spark: SparkSession) -> bytes | None:
     """The key of the only record of a split; None without a key."""
-    rows = _table(job, [split], spark, ["key"]).select("key").collect()
+    rows = table_of(job, [[split]], spark, ["key"]).select("key").collect()
     return None if not rows or rows[0].key is None else bytes(rows[0].key)
-
-
-def _table(job: Job, splits: Sequence[KafkaPartitionSplit], spark: SparkSession, columns: Collection[str]) -> DataFrame:
-    options = {"job": encode_job(job), "splits": json.dumps(split_rows(splits)), "columns": ",".join(columns)}
-    return spark.read.format(FORMAT).options(**options).load()

@@ -15,6 +15,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import TransactionError
 from sparkapp.model.job.codec import encode_job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
+from sparkapp.spark.engine.micro_batch.second_read import SecondRead
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.engine.micro_batch.transform_policy import TransformPolicy
 from sparkapp.spark.frames.arrow_batches import RecordSizes, limited
@@ -40,6 +41,7 @@ class WriteStage:
     """Used by the checkpoint runner, in Spark's stream thread.
 
     :param policy: of records for which the transform fails.
+    :param second_read: of the offsets of a checkpoint, for dead letters that no task has.
     :ivar clients: totals of the workers' Kafka clients, by worker.
     """
 
@@ -50,6 +52,7 @@ class WriteStage:
         planner: MicroBatchPlanner,
         stream: StreamState,
         policy: TransformPolicy,
+        second_read: SecondRead,
     ) -> None:
         self._job = coordinator.job
         self._job_text = encode_job(coordinator.job)
@@ -57,6 +60,7 @@ class WriteStage:
         self._stream = stream
         self._coordinator = coordinator
         self.policy = policy
+        self._second_read = second_read
         self._sizes = RecordSizes()
         self.clients: dict[str, Mapping[str, int]] = {}
 
@@ -74,7 +78,7 @@ class WriteStage:
             without a shuffle.
         :returns: the frame to write, its orders, and whether the document may say ``aligned``. It may not where a
             partition is cut among tasks: two transactions cannot both hold the partition's offset.
-        :raises ConfigurationError: dead letters are wanted, and no task reads what it writes.
+        :raises ConfigurationError: a policy needs tasks that write what they read, see :func:`require_aligned`.
         :raises TransactionError: Spark planned no task for splits with records.
         """
         parallelism = self._job.spec.parallelism
@@ -84,6 +88,7 @@ class WriteStage:
             checkpoint_id=checkpoint_id,
             next_free=self._coordinator.next_free,
             settled=self._stream.settled,
+            reads_letters_apart=self._second_read.is_needed,
         )
         if not keeps_state and is_aligned(frame, len(groups)):
             group_id = None if is_cut else self._coordinator.group_id
@@ -93,7 +98,7 @@ class WriteStage:
             ]
             return frame, orders, not is_cut
         if any(split.size for split in splits):
-            require_aligned(self._job.spec)
+            require_aligned(self._job.spec, read_apart=self._second_read.is_needed)
         count = partition_count(frame)
         if groups and not count:
             msg = f"checkpoint {checkpoint_id}: Spark planned no task for the splits of {len(groups)} subtasks"
@@ -110,6 +115,7 @@ class WriteStage:
 
         :raises TransactionError: not every task answered.
         :raises PreCommitFailed: a record was not delivered.
+        :raises TransformError: and TransactionError, see :meth:`SecondRead.require_agreement`.
         :raises TransformFailed: and RecordFailed, see :meth:`TransformPolicy.without_failed`.
         """
         if not orders:
@@ -124,8 +130,9 @@ class WriteStage:
 
     def _written(self, frame: DataFrame, orders: list[WriteOrder], checkpoint_id: int) -> list[WriteResult]:
         task: Any = partial(write_partition, self._job_text, orders)
-        with limited(frame.sparkSession, self._sizes):
-            rows = frame.mapInArrow(task, RESULT_DDL).collect()
+        # A row may have many letters, whatever the size of a record.
+        with limited(frame.sparkSession, RecordSizes() if self._second_read.is_needed else self._sizes):
+            rows = self._second_read.added(frame, len(orders)).mapInArrow(task, RESULT_DDL).collect()
         results = [decode_result(row.result, orders.__getitem__) for row in rows]
         if sorted(result.index for result in results) != list(range(len(orders))):
             msg = f"checkpoint {checkpoint_id}: {len(results)} answers came from {len(orders)} write tasks"
@@ -134,4 +141,5 @@ class WriteStage:
             merge(self.clients, result.clients)
         self._sizes.note(summed(self.clients))
         require_delivered(result.failure for result in results)
+        self._second_read.require_agreement()
         return results

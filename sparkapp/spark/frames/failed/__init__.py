@@ -1,1 +1,1 @@
-"""Records for which the user's function fails: the search for one of them, and the policy for all of them."""
+"""Records that fail: the search for one of them, the policy for all of them, and a read of those that do not parse."""

@@ -34,14 +34,19 @@ def test_only_formats_that_can_refuse_a_record_have_a_policy() -> None:
     text = replace(SPEC, source=replace(SPEC.source, value_format=Format.STRING, value_schema=""))
     assert fallible_sides(text) == ()
     assert not diverts(text)
-    require_aligned(text)
+    require_aligned(text, read_apart=False)
 
 
-def test_dead_letters_with_a_shuffle_are_refused_with_what_to_do() -> None:
+def test_tasks_that_write_other_records_have_no_letters_of_their_own() -> None:
+    require_aligned(SPEC, read_apart=True)
+    require_aligned(replace(SPEC, record_errors=RecordErrors(policy=OnRecordError.SKIP)), read_apart=False)
     with pytest.raises(ConfigurationError) as caught:
-        require_aligned(SPEC)
+        require_aligned(SPEC, read_apart=False)
     assert "onRecordError: Skip" in caught.value.remedy
-    require_aligned(replace(SPEC, record_errors=RecordErrors(policy=OnRecordError.SKIP)))
+    both = replace(SPEC, record_errors=replace(SPEC.record_errors, transform_policy=OnRecordError.SKIP))
+    with pytest.raises(ConfigurationError) as caught:
+        require_aligned(both, read_apart=True)
+    assert "onTransformError: Fail" in caught.value.remedy
 
 
 def rows(*errors: str | None) -> pa.RecordBatch:
