@@ -14,7 +14,7 @@ from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
 
 LIMIT = 2
-COUNT = 6
+COUNT = 4
 WAITS = "the job restarts when some of the other jobs"
 
 
