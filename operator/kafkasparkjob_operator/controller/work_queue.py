@@ -75,12 +75,11 @@ class WorkQueue:
         self._share = share
         self._ready = _Lane()
         self._later = _Lane()
-        self._put_later: set[JobKey] = set()
-        """Jobs in the second lane, and those that go there when their worker is done."""
-        self._looked_at: set[JobKey] = set()
+        self._looks: set[JobKey] = set()
         """Jobs that workers have from the second lane."""
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._dirty: set[JobKey] = set()
+        self._dirty: dict[JobKey, _Lane] = {}
+        """The lane of each job that waits, or that goes there when its worker is done."""
         self._active: dict[JobKey, float] = {}
         self._taken: dict[JobKey, float] = {}
         self._workers: Counter[str] = Counter()
@@ -94,15 +93,12 @@ class WorkQueue:
 
     def add(self, key: JobKey) -> None:
         """Queues the job; where a worker has it already, it is reconciled again afterwards."""
-        if key in self._dirty and key not in self._put_later:
+        lane = self._dirty.get(key)
+        if lane is self._ready:
             return
-        if key in self._put_later:
-            self._put_later.discard(key)
-            if key not in self._active:
-                self._later.remove(key)
-        self._dirty.add(key)
-        if key not in self._active:
-            self._put(key)
+        if lane is self._later and key not in self._active:
+            lane.remove(key)
+        self._put(key, self._ready)
 
     def add_later(self, key: JobKey, seconds: float) -> None:
         """Queues the job after a delay, for a look that no event asks for; called by the sweep.
@@ -117,12 +113,8 @@ class WorkQueue:
 
     def _fire_later(self, key: JobKey) -> None:
         self._sweeps.pop(key, None)
-        if key in self._dirty:
-            return
-        self._dirty.add(key)
-        self._put_later.add(key)
-        if key not in self._active:
-            self._put(key)
+        if key not in self._dirty:
+            self._put(key, self._later)
 
     def add_after(self, key: JobKey, seconds: float) -> None:
         """Queues the job after a delay; the shorter of two delays counts."""
@@ -170,10 +162,8 @@ class WorkQueue:
         """The next job of the namespace whose turn it is; no other worker gets it before :meth:`done`."""
         while (key := self._next()) is None:
             await self._changed()
-        self._dirty.discard(key)
-        if key in self._put_later:
-            self._put_later.discard(key)
-            self._looked_at.add(key)
+        if self._dirty.pop(key) is self._later:
+            self._looks.add(key)
         self._active[key] = self._taken[key] = asyncio.get_running_loop().time()
         self._workers[key.namespace] += 1
         if self._ready or self._later:
@@ -182,21 +172,24 @@ class WorkQueue:
 
     def done(self, key: JobKey) -> None:
         """The worker has finished with the job."""
-        self._looked_at.discard(key)
+        self._looks.discard(key)
         if self._active.pop(key, None) is not None:
             self._workers[key.namespace] -= 1
             if not self._workers[key.namespace]:
                 del self._workers[key.namespace]
         if key in self._dirty:
-            self._put(key)
+            self._put(key, self._dirty[key])
         self._wake()
 
-    def _put(self, key: JobKey) -> None:
-        (self._later if key in self._put_later else self._ready).put(key)
-        self._wake()
+    def _put(self, key: JobKey, lane: _Lane) -> None:
+        """A job that a worker has goes into the lane behind that."""
+        self._dirty[key] = lane
+        if key not in self._active:
+            lane.put(key)
+            self._wake()
 
     def _next(self) -> JobKey | None:
-        lanes = (self._ready, self._later) if self._looked_at else (self._later, self._ready)
+        lanes = (self._ready, self._later) if self._looks else (self._later, self._ready)
         for lane in lanes:
             key = lane.take(self._workers, self._may_have_another_worker)
             if key is not None:

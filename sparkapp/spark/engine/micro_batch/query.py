@@ -59,7 +59,7 @@ def start_query(
     :param function: the user's; None for SQL or no transform.
     :param run_batch: called with each micro-batch and its number.
     :param checkpoint_id: the restored checkpoint.
-    :param second_read: is told whether letters are read apart.
+    :param second_read: its ``is_needed`` is set here.
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
     :raises VolumeFull: and VolumeUnusable, StateStoreUnusable: the query log cannot be written.
     """
