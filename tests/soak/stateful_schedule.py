@@ -15,14 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from clusterjob.kafka.reading import ReadRecord, read_committed
-from sparkapp.checkpoint.retained import FolderRetainedStore
+from clusterjob.kafka.reading import read_committed
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import TransactionNaming
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
@@ -170,7 +167,9 @@ class _Play:
 
     def _restore(self, had: CheckpointDocument | None) -> None:
         """Now and then the next attempt goes back to a retained checkpoint with state."""
-        retained = [each for each in self._retained() if each.engine and had and each.checkpoint_id < had.checkpoint_id]
+        retained = [
+            each for each in self._job.retained() if each.engine and had and each.checkpoint_id < had.checkpoint_id
+        ]
         if had is None or not retained or self._frozen or self._dice.random() < 0.7:
             return
         if had.redeploy_nonce != self._job.spec.restore.nonce:
@@ -181,11 +180,6 @@ class _Play:
             self._job.spec, restore=Restore(checkpoint=to.checkpoint_id, nonce=self._job.attempt + 1)
         )  # fmt: skip
         self._note(f"goes back from {had.checkpoint_id} to {to.checkpoint_id}")
-
-    def _retained(self) -> list[RetainedCheckpoint]:
-        texts = FolderRetainedStore.next_to(self._job.state_file).read()
-        found = [decode_retained(text, key=key, job_uid=self._job.uid) for key, text in texts.items()]
-        return sorted(found, key=lambda each: each.checkpoint_id)
 
     def _freeze(self) -> None:
         """Driver, JVM and workers stop in the middle of what they do, and nobody waits for them."""
@@ -255,11 +249,8 @@ class _Play:
         return sum(document.offsets.values()) >= self._produced
 
     def _differences(self) -> list[str]:
-        source, sink = (self._records(topic) for topic in (self._job.spec.source.topics[0], self._job.spec.sink.topic))
-        return self._ledger.differences(source, sink)
-
-    def _records(self, topic: str) -> list[ReadRecord]:
-        return read_committed(self._bootstrap, topic)
+        topics = self._job.spec.source.topics[0], self._job.spec.sink.topic
+        return self._ledger.differences(*(read_committed(self._bootstrap, topic) for topic in topics))
 
     def _note(self, line: str) -> None:
         self._history.append(line)

@@ -17,9 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.model.report import Report, Termination, decode_report, decode_termination
@@ -131,6 +134,12 @@ class LocalJob:
         if not self.state_file.exists():
             return None
         return decode(self.state_file.read_text().partition("\n")[2], job_uid=self.uid)
+
+    def retained(self) -> list[RetainedCheckpoint]:
+        """The retained checkpoints, the oldest first."""
+        texts = FolderRetainedStore.next_to(self.state_file).read()
+        found = [decode_retained(text, key=key, job_uid=self.uid) for key, text in texts.items()]
+        return sorted(found, key=lambda each: each.checkpoint_id)
 
     def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
         """Waits until completed checkpoints of this attempt cover this many source records."""

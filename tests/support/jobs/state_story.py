@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sparkapp.checkpoint.retained import FolderRetainedStore
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.checkpoint.retained_codec import decode_retained
 from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.spark.state.query_log import EngineState, decode_engine
@@ -119,7 +117,4 @@ class StateStory:
         return document, decode_engine(document.engine)
 
     def _first_retained(self) -> RetainedCheckpoint:
-        texts = FolderRetainedStore.next_to(self.job.state_file).read()
-        found = [decode_retained(text, key=key, job_uid=self.job.uid) for key, text in texts.items()]
-        of_it = [each for each in found if each.attempt == self.job.attempt and each.engine]
-        return min(of_it, key=lambda each: each.checkpoint_id)
+        return next(each for each in self.job.retained() if each.attempt == self.job.attempt and each.engine)
