@@ -18,11 +18,12 @@ from bench.peers.program import Program, ProgramFailed, Task
 from bench.peers.results import CPU, MEMORY, RATE, WHOLE, Run
 from bench.peers.workload import Workload
 from bench.records import EndOffsets, count_committed, write_records
+from sparkapp.model.job.spark_settings import STATE_MEBIBYTES
 
 WARM_SHARE = 0.2
 """The records before it pay for code generation, workers and connections."""
 INTERVAL_MILLIS = 1000
-_STATE_MEMORY = "256m"
+_STATE_MEMORY = f"{STATE_MEBIBYTES}m"
 """For the caches and buffers of state in an executor, as our engine has by default."""
 _RUN_SECONDS = 900.0
 _WATCH_SECONDS = 0.05

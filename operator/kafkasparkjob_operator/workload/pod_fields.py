@@ -18,6 +18,7 @@ from sparkapp.model.encoding.schema import (
     text_of,
 )
 from sparkapp.model.job.forms import OBJECT, OBJECT_KEY
+from sparkapp.model.job.spark_settings import STATE_MEBIBYTES
 
 MIN_HEAP_MEBIBYTES = 512
 """Spark refuses heaps under 450 MiB, and the JVM counts a little less than its setting."""
@@ -125,8 +126,8 @@ class PodFields:
         ),
     )
     memory_overhead: Quantity = at(
-        "Memory of the container outside the Java heap, for Python and librdkafka, for instance"
-        " 512Mi. By default 40 % of memory, at least 384Mi, and 256Mi more in executors that keep state.",
+        "Memory of the container outside the Java heap, for Python and librdkafka, for instance 512Mi. By default"
+        f" 40 % of memory, at least 384Mi, and {STATE_MEBIBYTES}Mi more in executors that keep state.",
         default=Quantity(""),
         form=held_by(_is_memory("memoryOverhead")),
     )

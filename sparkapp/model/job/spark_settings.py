@@ -90,8 +90,11 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 PROVIDER = f"{_STATE_STORE}.providerClass"
 """The provider of query state. Spark's log keeps it from the first checkpoint with state on, whatever is set later."""
 ROCKSDB_MEMORY = f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB"
-STATE_MEBIBYTES = 256
+STATE_MEBIBYTES = 512
 """Memory of all state of an executor outside the Java heap. The operator adds it to the container's."""
+WRITE_BUFFER = f"{_STATE_STORE}.rocksdb.writeBufferSizeMB"
+WRITE_BUFFERS = f"{_STATE_STORE}.rocksdb.writeBufferCacheRatio"
+"""The share of the memory that tables in memory may take, of all stores of an executor together."""
 
 STATE: Mapping[str, str] = {
     # On the executor's disk, so that state may be larger than its memory.
@@ -100,8 +103,11 @@ STATE: Mapping[str, str] = {
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
     ROCKSDB_MEMORY: str(STATE_MEBIBYTES),
-    # A table of 64 MiB has so few keys that its filter fits into a part of the cache (ADR 109).
+    # The filter of the largest table fits into a part of the cache, next to the tables in memory (ADR 109, 110).
     f"{_STATE_STORE}.rocksdb.compression": "none",
+    WRITE_BUFFERS: "0.25",
+    # A lookup searches the table in memory, and a snapshot waits until it is written.
+    WRITE_BUFFER: "16",
     # To count the rows of its state, a store looks each key up once more before it writes it. Nobody reads the number.
     f"{_STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
 }

@@ -73,8 +73,8 @@ def test_the_container_has_room_next_to_the_heap(driver: dict[str, Any], heap: i
     ("spec", "overhead"),
     [
         ({}, 409),
-        ({"checkpoint": {"stateVolume": {"claimName": "c"}}}, 665),
-        ({"checkpoint": {"state": {"storage": {"s3": {"bucket": "state"}}}}}, 665),
+        ({"checkpoint": {"stateVolume": {"claimName": "c"}}}, 921),
+        ({"checkpoint": {"state": {"storage": {"s3": {"bucket": "state"}}}}}, 921),
         ({"checkpoint": {"stateVolume": {"claimName": "c"}}, "executor": {"memoryOverhead": "500Mi"}}, 500),
         ({"checkpoint": {"stateVolume": {"claimName": "c"}}, "sparkConf": {ROCKSDB_MEMORY: "1000"}}, 1409),
         ({"sparkConf": {ROCKSDB_MEMORY: "1000"}}, 409),
