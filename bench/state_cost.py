@@ -3,16 +3,18 @@
     PYTHONPATH=dev python -m bench.state_cost --keys 1000000
     python -m bench.state_cost --operator transformWithState --keys 100000 --checkpoints 12
     python -m bench.state_cost --keys 1000000 --rescale 3
+    python -m bench.state_cost --operator notes --keys 100000 --note-bytes 1024
     python -m bench.state_cost --set spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows=true
 
 Micro-batches with state in RocksDB, on a broker of its own or ``--bootstrap``. Each record is counted by its key, and
-each change of a count is written. *load*: the rate and the CPU time while all keys are new. *change*: seconds from the
+each change of a count is written. ``notes`` also keeps a note of each key: a row of state of ``--note-bytes`` and some
+more, that hardly compresses. *load*: the rate and the CPU time while all keys are new. *change*: seconds from the
 moment that a checkpoint's records are in the topic until they are visible in the sink, with ``--changed`` of all keys.
 That contains up to ``--interval`` of waiting. CPU time is that of this program without the broker.
 
 ``--rescale`` ends the attempt, and the next divides the state into that number of partitions before its first
 checkpoint. *rescale*: seconds from the start of the next attempt to its first records, in one process. A pod adds its
-start. With the number that the state has, nothing is divided.
+start. With the number that the state has, nothing is divided. ``bench.state_pause`` draws it over sizes of state.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ from bench.engine_job import engine_driver, engine_job, engine_session
 from bench.peers.process_usage import watch
 from bench.records import expect_committed, write_records
 from bench.spread import Spread
+from bench.values import DIFFERENT_VALUES, incompressible
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
 from sparkapp.model.job.sections.transform import OutputMode
@@ -47,15 +50,25 @@ from sparkapp.spark.driver import Driver
 from tests.support.fakes.memory_store import MemoryStore
 
 SCHEMA = "id BIGINT, note STRING"
-_NOTE = "x" * 70
-_AGGREGATION, _OWN = "aggregation", "transformWithState"
-_FUNCTIONS = {_AGGREGATION: "bench.state_cost:counted", _OWN: "bench.state_cost:counted_by_class"}
+AGGREGATION, NOTES, _OWN = "aggregation", "notes", "transformWithState"
+_FUNCTIONS = {
+    AGGREGATION: "bench.state_cost:counted", NOTES: "bench.state_cost:counted_with_note",
+    _OWN: "bench.state_cost:counted_by_class",
+}  # fmt: skip
 
 
 def counted(source: DataFrame) -> DataFrame:
     """A count of each key, by Spark's aggregation."""
     counts = source.groupBy(f.col("value.id").alias("id")).agg(f.count("*").alias("n"))
     return counts.select(f.to_json(f.struct("id", "n")).alias("value"))
+
+
+def counted_with_note(source: DataFrame) -> DataFrame:
+    """A count of each key, and the largest of its notes, which stays in the state."""
+    found = source.groupBy(f.col("value.id").alias("id")).agg(
+        f.count("*").alias("n"), f.max("value.note").alias("note")
+    )  # fmt: skip
+    return found.select(f.to_json(f.struct("id", "n", f.length("note").alias("bytes"))).alias("value"))
 
 
 def counted_by_class(source: DataFrame) -> DataFrame:
@@ -95,6 +108,7 @@ class StateCost:
         self._changed = max(1, round(options.keys * options.changed))
         self._source, self._sink = (make_topic(bootstrap, options.partitions) for _ in range(2))
         self._chance = random.Random(7)
+        self._notes = incompressible(options.note_bytes)
         self._ends: list[float] = []
         self._store = MemoryStore()
         self._read = 0
@@ -168,12 +182,17 @@ class StateCost:
         _run(driver)
         return completed - began
 
-    def _write(self, ids: Any) -> None:
-        values = [json.dumps({"id": number, "note": _NOTE}).encode() for number in ids]
-        write_records(
-            self._bootstrap, self._source, values, records=len(values), partitions=self._options.partitions
-        )  # fmt: skip
+    def _write(self, ids: Sequence[int]) -> None:
+        for start in range(0, len(ids), DIFFERENT_VALUES):
+            some = ids[start : start + DIFFERENT_VALUES]
+            values = [json.dumps({"id": number, "note": self._note(number)}).encode() for number in some]
+            write_records(
+                self._bootstrap, self._source, values, records=len(values), partitions=self._options.partitions
+            )  # fmt: skip
         self._written_at = time.monotonic()
+
+    def _note(self, number: int) -> str:
+        return self._notes[number % DIFFERENT_VALUES].decode()
 
 
 def _run(driver: Driver) -> None:
@@ -192,11 +211,12 @@ def main() -> int:
     """Runs the bench of the options and prints the outcome."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", help="an existing broker, by default a temporary one")
-    parser.add_argument("--operator", choices=[*_FUNCTIONS], default=_AGGREGATION)
+    parser.add_argument("--operator", choices=[*_FUNCTIONS], default=AGGREGATION)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--loads", type=int, default=5, help="checkpoints that take in all keys")
     parser.add_argument("--changed", type=float, default=0.01, help="share of the keys in a checkpoint behind it")
     parser.add_argument("--checkpoints", type=int, default=12, help="with changes; Spark makes a snapshot every tenth")
+    parser.add_argument("--note-bytes", type=int, default=70, help="bytes of the note of each record")
     parser.add_argument("--interval", type=float, default=0.2, help="seconds")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--parallelism", type=int, default=2)

@@ -32,6 +32,7 @@ _CHECKPOINTS = {Engine.MICRO_BATCH: 5, Engine.CONTINUOUS: 2}
 """Of a task over the whole topic: each takes about a second, as with the other contestants."""
 _RECORDS_A_SECOND = 2_000_000
 """That the continuous engine hardly exceeds, so none of its checkpoints takes much longer than a second."""
+_WITH_STATE_A_CHECKPOINT = 200_000
 _UNBOUNDED_RECORDS = 1_000_000
 
 
@@ -59,7 +60,7 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     job = engine_job(
         task["bootstrap"], task["source"], task["sink"],
         delivery_guarantee=DeliveryGuarantee(task["delivery-guarantee"]), parallelism=int(task["parallelism"]),
-        records_a_checkpoint=_records_a_checkpoint(task.records, engine) if is_planned else _UNBOUNDED_RECORDS,
+        records_a_checkpoint=_records_a_checkpoint(task.records, engine, shape) if is_planned else _UNBOUNDED_RECORDS,
         interval_millis=int(task["interval-millis"]), commit_interval_millis=commit_interval_millis,
         engine=engine, json_schema=_SCHEMAS.get(shape, ""),
         query="" if is_function else query, arrow_function=function if is_function else "",
@@ -93,8 +94,10 @@ def run(spark: SparkSession, task: TaskLine) -> float:
     return ended
 
 
-def _records_a_checkpoint(records: int, engine: Engine) -> int:
+def _records_a_checkpoint(records: int, engine: Engine, shape: Shape) -> int:
     share = max(1, records // _CHECKPOINTS[engine])
+    if shape.keeps_state:
+        return min(share, _WITH_STATE_A_CHECKPOINT)
     return min(share, _RECORDS_A_SECOND) if engine is Engine.CONTINUOUS else share
 
 
