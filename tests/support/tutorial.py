@@ -1,4 +1,4 @@
-"""The commands of docs/tutorial.md: reads them from the page, runs them in a shell, compares what they print."""
+"""The commands of a tutorial: reads them from its page, runs them in a shell, compares what they print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs/tutorial.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+TUTORIAL, TUTORIAL_OF_STATE = _DOCS / "tutorial.md", _DOCS / "tutorial-state.md"
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"Replace `([\w.]+)`:")
 _SECONDS = 900
@@ -33,16 +34,16 @@ class NewFile:
     text: str
 
 
-def section(number: int) -> list[Step | NewFile]:
-    """What the reader does in a numbered section of the page."""
-    (text,) = re.findall(rf"^## {number}\. .*?(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def section(page: Path, number: int) -> list[Step | NewFile]:
+    """What the reader does in a numbered section of a page."""
+    (text,) = re.findall(rf"^## {number}\. .*?(?=^## |\Z)", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     found: list[Step | NewFile] = []
     for block in _BLOCK.finditer(text):
         if block[1] == "python":
             found.append(NewFile(_FILE.findall(text[: block.start()])[-1], block[2]))
         else:
             found += _steps(block[2])
-    assert found, f"section {number} of {PAGE.name} has no commands"
+    assert found, f"section {number} of {page.name} has no commands"
     return found
 
 
@@ -55,27 +56,31 @@ def _steps(block: str) -> Iterator[Step]:
 
 
 class Reader:
-    """A person who types the page's commands, in a folder of their own.
+    """A person who types the commands of a page, in a folder of their own.
 
-    :param variables: of the shell.
+    :param page: the tutorial.
     :param replaced: texts of the page that the person replaces.
+    :ivar variables: of the shell.
     """
 
-    def __init__(self, folder: Path, variables: Mapping[str, str], replaced: Mapping[str, str]) -> None:
+    def __init__(
+        self, page: Path, folder: Path, variables: Mapping[str, str], replaced: Mapping[str, str] | None = None
+    ) -> None:
+        self._page = page
         self.folder = folder
-        self._replaced = dict(replaced)
+        self._replaced = dict(replaced or {})
         programs = folder / "bin"
         programs.mkdir()
         for name, module in (("kafkaspark", "-m kafkaspark"), ("python", "")):
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        self._variables = {**os.environ, **variables, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        self.variables = {**os.environ, **variables, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
         self._place = folder
 
     def does(self, number: int) -> None:
         """Does a section, and compares what it prints."""
-        for each in section(number):
+        for each in section(self._page, number):
             if isinstance(each, NewFile):
                 (self._place / each.name).write_text(each.text, encoding="utf-8")
             else:
@@ -83,7 +88,7 @@ class Reader:
 
     def writes_files_of(self, number: int) -> None:
         """Writes the files of a section, and runs none of its commands."""
-        for each in section(number):
+        for each in section(self._page, number):
             if isinstance(each, NewFile):
                 (self._place / each.name).write_text(each.text, encoding="utf-8")
 
@@ -105,10 +110,10 @@ class Reader:
             return
         if command.startswith("export "):
             name, _, value = command.removeprefix("export ").partition("=")
-            self._variables[name] = value
+            self.variables[name] = value
             return
         ran = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command], cwd=self._place, env=self._variables, capture_output=True,
+            ["bash", "-o", "pipefail", "-c", command], cwd=self._place, env=self.variables, capture_output=True,
             text=True, check=False, timeout=_SECONDS,
         )  # fmt: skip
         printed = ran.stdout + ran.stderr

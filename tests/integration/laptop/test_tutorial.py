@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.jobs.local_job import ROOT, environment
-from tests.support.tutorial import Reader
+from tests.support.tutorial import TUTORIAL, Reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
@@ -16,7 +16,7 @@ def test_the_commands_print_what_the_page_shows(broker: str, unique: str, tmp_pa
     variables = {**environment(), "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}", "USER": unique}
     # Topics of this test's own: the broker is that of other tests, too.
     topics = {"orders-out": f"{unique}-out", "orders-dev": f"{unique}-dev"}
-    reader = Reader(tmp_path, variables, {"BROKER:9092": broker})
+    reader = Reader(TUTORIAL, tmp_path, variables, {"BROKER:9092": broker})
     for number in (2, 3, 4, 5):
         reader.does(number)
     reader.edits("job.yaml", "[orders]", f"[{unique}]")
