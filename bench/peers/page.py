@@ -37,7 +37,7 @@ Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the cl
 engine: its threads read, write and commit with librdkafka. All programs run with the allocator of our image, jemalloc,
 which Flink's image has, too.
 
-State is in RocksDB with 256 MiB of memory for its caches and buffers, and checkpoints have its changes alone. Flink SQL
+State is in RocksDB with 512 MiB of memory for its caches and buffers, and checkpoints have its changes alone. Flink SQL
 writes the last windows at the end of its input, and we in a micro-batch behind it.
 
 Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
