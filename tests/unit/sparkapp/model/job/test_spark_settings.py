@@ -15,7 +15,7 @@ _FILTER_BITS = 10
 """For each key; Spark sets them."""
 
 
-def test_the_filter_of_the_largest_table_fits_into_a_part_of_the_cache_next_to_tables_in_memory() -> None:
+def test_the_filter_of_the_largest_table_of_state_fits_into_a_part_of_the_cache() -> None:
     keys = _LARGEST_TABLE / _SMALLEST_ROW
     part = int(STATE[ROCKSDB_MEMORY]) * _MEBIBYTE * (1 - float(STATE[WRITE_BUFFERS])) / _PARTS
 
