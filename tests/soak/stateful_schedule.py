@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterjob.kafka.reading import read_committed
-from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import TransactionNaming
@@ -32,7 +31,7 @@ from sparkapp.model.job.startup import Startup, StartupMode
 from sparkapp.model.protocol import ProtocolStep
 from tests.soak.storm import stateful
 from tests.support.jobs.engine_host import EngineHost
-from tests.support.jobs.local_job import START_SECONDS, LocalJob
+from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility
 from tests.support.kafka.idempotent_producer import idempotent_producer
 
@@ -223,17 +222,7 @@ class _Play:
         assert status in {0, -signal.SIGKILL}, f"{job.termination()}\n{job.log()}"
 
     def _await(self, there: Callable[[], bool], what: str, *, may_end: bool = False) -> None:
-        """Waits as long as checkpoints are completed, however slow the machine is.
-
-        :param may_end: whether the attempt may end meanwhile.
-        """
-        known, deadline = self._checkpoint(), Deadline.after(START_SECONDS)
-        while not there():
-            assert may_end or not self._has_ended(), f"{what}: it ended: {self._job.termination()}\n{self._job.log()}"
-            assert not deadline.expired, f"{what}: {self._differences()}\n{self._job.log()}"
-            if self._checkpoint() != known:
-                known, deadline = self._checkpoint(), Deadline.after(START_SECONDS)
-            time.sleep(0.3)
+        self._job.await_fact(there, lambda: f"{what}: {self._differences()}", may_end=may_end)
 
     def _has_ended(self) -> bool:
         return self._job.process is not None and self._job.process.poll() is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -29,7 +28,6 @@ from sparkapp.spark.state.query_log import EngineState, decode_engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility
-from tests.support.patience import until
 
 pytestmark = pytest.mark.spark
 
@@ -154,7 +152,7 @@ def written(broker: str, job: LocalJob) -> Counter[str]:
 
 
 def await_written(broker: str, job: LocalJob, wanted: Counter[str]) -> None:
-    until(lambda: written(broker, job) >= wanted or time.sleep(0.5))
+    job.await_fact(lambda: written(broker, job) >= wanted, lambda: f"lost: {wanted - written(broker, job)}")
 
 
 def judge(job: LocalJob, client: TransactionClient, broker: str, wanted: Counter[str]) -> None:

@@ -160,6 +160,25 @@ class LocalJob:
             time.sleep(0.1)
         raise AssertionError(f"no {what} within {seconds} s: {self.document()}\n{self.log()}")
 
+    def await_fact(self, there: Callable[[], bool], missing: Callable[[], object], *, may_end: bool = False) -> None:
+        """Waits for something that the job brings about, as long as it completes checkpoints: however slow it is.
+
+        :param missing: for the message of a failure.
+        :param may_end: whether the attempt may end meanwhile.
+        """
+        known, end = self._newest(), time.monotonic() + START_SECONDS
+        while not there():
+            assert self.process is not None
+            assert may_end or self.process.poll() is None, f"{missing()}: it ended: {self.termination()}\n{self.log()}"
+            assert time.monotonic() < end, f"{missing()}\n{self.log()}"
+            if self._newest() != known:
+                known, end = self._newest(), time.monotonic() + START_SECONDS
+            time.sleep(0.3)
+
+    def _newest(self) -> int:
+        document = self.document()
+        return 0 if document is None else document.checkpoint_id
+
     def await_end(self, seconds: float = START_SECONDS) -> int:
         """Waits for the process's own end and returns its status (negative: killed by that signal)."""
         assert self.process is not None

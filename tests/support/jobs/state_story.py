@@ -6,19 +6,17 @@ What readers see is compared with what plain Python computes from the input, wha
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.job.sections.retention import Restore, Retention
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
 from sparkapp.spark.state.query_log import EngineState, decode_engine
-from tests.support.jobs.local_job import START_SECONDS, LocalJob
+from tests.support.jobs.local_job import LocalJob
 from tests.support.kafka import visibility
 
 _EVERYTHING = 1_000_000
@@ -98,12 +96,7 @@ class StateStory:
         return visibility.records(self.broker, topic)
 
     def _await_written(self, count: int) -> None:
-        deadline = Deadline.after(START_SECONDS)
-        while (found := self.written()).total() < count:
-            assert self.job.process is not None
-            assert self.job.process.poll() is None, f"it ended: {self.job.termination()}\n{self.job.log()}"
-            assert not deadline.expired, f"lost: {self.wanted - found}\n{self.job.log()}"
-            time.sleep(0.5)
+        self.job.await_fact(lambda: self.written().total() >= count, lambda: f"lost: {self.wanted - self.written()}")
 
     def _assert_written(self, wanted: Counter[str]) -> None:
         found = self.written()
