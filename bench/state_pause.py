@@ -21,7 +21,7 @@ from bench.broker import broker_at, wake
 from bench.engine_job import engine_session
 from bench.state_cost import AGGREGATION, NOTES, StateCost
 
-KIBIBYTE = 1024
+_KIBIBYTE = 1024
 _SMALL_ROW = 40
 """Bytes of a key and a count in Spark's form."""
 _CHECKPOINTS, _PARALLELISM, _LARGEST_CHECKPOINT = 2, 2, 250_000
@@ -43,8 +43,8 @@ class Curve(NamedTuple):
 
 _CURVES: Mapping[str, Curve] = {
     "rows of 40 bytes, 2 → 4": Curve(AGGREGATION, _SMALL_ROW, (100_000, 1_000_000, 2_000_000, 4_000_000), 4),
-    "rows of 1 KiB, 2 → 4": Curve(NOTES, KIBIBYTE, _LARGE_ROWS, 4),
-    "rows of 1 KiB, a fixed number": Curve(NOTES, KIBIBYTE, _LARGE_ROWS, _PARALLELISM),
+    "rows of 1 KiB, 2 → 4": Curve(NOTES, _KIBIBYTE, _LARGE_ROWS, 4),
+    "rows of 1 KiB, a fixed number": Curve(NOTES, _KIBIBYTE, _LARGE_ROWS, _PARALLELISM),
 }
 
 

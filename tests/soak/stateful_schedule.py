@@ -184,7 +184,7 @@ class _Play:
         """Driver, JVM and workers stop in the middle of what they do, and nobody waits for them."""
         job, before = self._job, self._job.document()
         known = 0 if before is None else before.checkpoint_id
-        self._await(lambda: self._checkpoint() > known or self._is_read(job.document()), "a checkpoint")
+        self._await(lambda: job.newest() > known or self._is_read(job.document()), "a checkpoint")
         time.sleep(self._dice.random() * 2)
         job.signal_session(signal.SIGSTOP)
         self._frozen.append(replace(job))
@@ -226,10 +226,6 @@ class _Play:
 
     def _has_ended(self) -> bool:
         return self._job.process is not None and self._job.process.poll() is not None
-
-    def _checkpoint(self) -> int:
-        document = self._job.document()
-        return 0 if document is None else document.checkpoint_id
 
     def _is_read(self, document: CheckpointDocument | None) -> bool:
         """By the offsets of a document of the present attempt."""

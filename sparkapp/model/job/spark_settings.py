@@ -92,7 +92,6 @@ PROVIDER = f"{_STATE_STORE}.providerClass"
 ROCKSDB_MEMORY = f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB"
 STATE_MEBIBYTES = 512
 """Memory of all state of an executor outside the Java heap. The operator adds it to the container's."""
-WRITE_BUFFER = f"{_STATE_STORE}.rocksdb.writeBufferSizeMB"
 WRITE_BUFFERS = f"{_STATE_STORE}.rocksdb.writeBufferCacheRatio"
 """The share of the memory that tables in memory may take, of all stores of an executor together."""
 
@@ -107,7 +106,7 @@ STATE: Mapping[str, str] = {
     f"{_STATE_STORE}.rocksdb.compression": "none",
     WRITE_BUFFERS: "0.25",
     # A lookup searches the table in memory, and a snapshot waits until it is written.
-    WRITE_BUFFER: "16",
+    f"{_STATE_STORE}.rocksdb.writeBufferSizeMB": "16",
     # To count the rows of its state, a store looks each key up once more before it writes it. Nobody reads the number.
     f"{_STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
 }

@@ -166,16 +166,17 @@ class LocalJob:
         :param missing: for the message of a failure.
         :param may_end: whether the attempt may end meanwhile.
         """
-        known, end = self._newest(), time.monotonic() + START_SECONDS
+        known, end = self.newest(), time.monotonic() + START_SECONDS
         while not there():
             assert self.process is not None
             assert may_end or self.process.poll() is None, f"{missing()}: it ended: {self.termination()}\n{self.log()}"
             assert time.monotonic() < end, f"{missing()}\n{self.log()}"
-            if self._newest() != known:
-                known, end = self._newest(), time.monotonic() + START_SECONDS
+            if self.newest() != known:
+                known, end = self.newest(), time.monotonic() + START_SECONDS
             time.sleep(0.3)
 
-    def _newest(self) -> int:
+    def newest(self) -> int:
+        """The checkpoint of the document; 0 before the first."""
         document = self.document()
         return 0 if document is None else document.checkpoint_id
 
