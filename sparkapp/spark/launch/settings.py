@@ -42,6 +42,9 @@ _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 _LOG = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 """Options of a JVM whose log lines are JSON; driver and executors have this file at the same place."""
 
+_HUGE_PAGES = "-XX:+UseTransparentHugePages"
+"""Of a JVM that moves records: its hash tables and shuffles are large, and read at random (ADR 111)."""
+
 _DEFAULTS = {
     # Larger batches, fewer crossings between the JVM and Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
@@ -93,7 +96,9 @@ def session_settings(job: Job, *, directory: Path = Path(names.JOB_DIRECTORY)) -
         settings |= {
             "spark.master": f"local[{job.spec.parallelism}]",
             "spark.ui.enabled": "false",
+            _DRIVER_OPTIONS: _HUGE_PAGES,
         }
+    settings[_EXECUTOR_OPTIONS] = _joined(_HUGE_PAGES, settings.get(_EXECUTOR_OPTIONS))
     code = code_directory()
     if Path(code).is_dir():
         settings[f"spark.executorEnv.{CODE_VARIABLE}"] = code

@@ -47,6 +47,7 @@ JOB = Job(
 )  # fmt: skip
 ENV = "spark.executorEnv."
 PRELOAD = f"{ENV}KAFKASPARK_PRELOAD"
+HUGE_PAGES = "-XX:+UseTransparentHugePages"
 RATIO = "spark.scheduler.minRegisteredResourcesRatio"
 
 
@@ -192,6 +193,23 @@ def test_planning_waits_for_no_executor_unless_the_job_asks_for_it(
 
     file.write_text(json.dumps({RATIO: "1"}))
     assert session_settings(JOB, directory=tmp_path)[RATIO] == "1"
+
+
+def test_jvms_that_move_records_ask_for_huge_pages_unless_the_job_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, executor = (f"spark.{each}.defaultJavaOptions" for each in ("driver", "executor"))
+    local = session_settings(JOB, directory=Path("/nowhere"))
+    assert HUGE_PAGES in local[driver].split(), "a local session has no executors"
+
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    file = tmp_path / names.SPARK_CONF_KEY
+    file.write_text(json.dumps({executor: "-XX:-UseTransparentHugePages"}))
+    settings = session_settings(JOB, directory=tmp_path)
+    assert HUGE_PAGES not in settings[driver]
+    options = settings[executor].split()
+    assert options.index(HUGE_PAGES) < options.index("-XX:-UseTransparentHugePages"), "the last of two wins"
 
 
 def test_a_job_may_switch_off_encryption_and_never_authentication(
