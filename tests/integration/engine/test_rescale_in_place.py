@@ -68,7 +68,7 @@ class Rescaled:
         assert found.parallelism == parallelism
 
     def await_parallelism(self, parallelism: int) -> None:
-        self.job._await(lambda document: document.parallelism == parallelism, f"parallelism {parallelism}", 180)
+        self.job.await_document(lambda document: document.parallelism == parallelism, f"parallelism {parallelism}")
 
     def up_and_down(self) -> None:
         """With the loss of an executor, which Spark replaces."""

@@ -141,24 +141,29 @@ class LocalJob:
         found = [decode_retained(text, key=key, job_uid=self.uid) for key, text in texts.items()]
         return sorted(found, key=lambda each: each.checkpoint_id)
 
-    def await_records_in(self, count: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+    def await_records_in(self, count: int) -> CheckpointDocument:
         """Waits until completed checkpoints of this attempt cover this many source records."""
-        return self._await(lambda each: each.counters.records_in >= count, f"{count} records in", seconds)
+        return self.await_document(lambda each: each.counters.records_in >= count, f"{count} records in")
 
-    def await_checkpoint(self, number: int, seconds: float = START_SECONDS) -> CheckpointDocument:
+    def await_checkpoint(self, number: int) -> CheckpointDocument:
         """Waits until this attempt has completed the checkpoint."""
-        return self._await(lambda each: each.checkpoint_id >= number, f"checkpoint {number}", seconds)
+        return self.await_document(lambda each: each.checkpoint_id >= number, f"checkpoint {number}")
 
-    def _await(self, done: Callable[[CheckpointDocument], bool], what: str, seconds: float) -> CheckpointDocument:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def await_document(self, fits: Callable[[CheckpointDocument], bool], what: str) -> CheckpointDocument:
+        """Waits for a document of this attempt, as :meth:`await_fact` does.
+
+        :param what: the document has when it fits, for the message of a failure.
+        """
+        found: list[CheckpointDocument] = []
+
+        def is_there() -> bool:
             document = self.document()
-            if document and document.attempt == self.attempt and done(document):
-                return document
-            assert self.process is not None
-            assert self.process.poll() is None, f"attempt {self.attempt} ended: {self.termination()}\n{self.log()}"
-            time.sleep(0.1)
-        raise AssertionError(f"no {what} within {seconds} s: {self.document()}\n{self.log()}")
+            if document and document.attempt == self.attempt and fits(document):
+                found.append(document)
+            return bool(found)
+
+        self.await_fact(is_there, lambda: f"no {what}: {self.document()}")
+        return found[0]
 
     def await_fact(self, there: Callable[[], bool], missing: Callable[[], object], *, may_end: bool = False) -> None:
         """Waits for something that the job brings about, as long as it completes checkpoints: however slow it is.
@@ -167,13 +172,16 @@ class LocalJob:
         :param may_end: whether the attempt may end meanwhile.
         """
         known, end = self.newest(), time.monotonic() + START_SECONDS
-        while not there():
-            assert self.process is not None
-            assert may_end or self.process.poll() is None, f"{missing()}: it ended: {self.termination()}\n{self.log()}"
+        assert self.process is not None
+        while True:
+            has_ended = self.process.poll() is not None
+            if there():
+                return
+            assert may_end or not has_ended, f"{missing()}: it ended: {self.termination()}\n{self.log()}"
             assert time.monotonic() < end, f"{missing()}\n{self.log()}"
             if self.newest() != known:
                 known, end = self.newest(), time.monotonic() + START_SECONDS
-            time.sleep(0.3)
+            time.sleep(0.1)
 
     def newest(self) -> int:
         """The checkpoint of the document; 0 before the first."""
