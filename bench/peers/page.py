@@ -9,6 +9,7 @@ from bench.peers.contestants import CONTESTANTS, variant
 from bench.peers.results import CORES, CPU, MEMORY, QUANTILES, RATE, WHOLE, Results
 from bench.peers.workload import GROWTH, LATENCY, STEPS, WORKLOADS
 from bench.spread import Spread
+from sparkapp.model.job.spark_settings import STATE_MEBIBYTES
 
 NOT_RUN = "not run"
 BASES = {
@@ -16,7 +17,7 @@ BASES = {
     "c-exactly-once": "C loop exactly once",
 }  # fmt: skip
 """Titles of the contestants that the others are compared with."""
-_METHOD = """\
+_METHOD = f"""\
 A figure is the median of the rounds, with its lowest and highest round in brackets. A ratio compares two contestants in
 the same round. After each run a `read_committed` reader counted the sink's records, outside of the time.
 
@@ -37,8 +38,9 @@ Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the cl
 engine: its threads read, write and commit with librdkafka. All programs run with the allocator of our image, jemalloc,
 which Flink's image has, too.
 
-State is in RocksDB with 512 MiB of memory for its caches and buffers, and checkpoints have its changes alone. Flink SQL
-writes the last windows at the end of its input, and we in a micro-batch behind it.
+State is in RocksDB with {STATE_MEBIBYTES} MiB of memory for its caches and buffers, and checkpoints have its changes
+alone. With state our micro-batch reads a fifth of the records, and at most the million of a job that sets nothing.
+Flink SQL writes the last windows at the end of its input, and we in a micro-batch behind it.
 
 Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
 latency. With *offsets OnCheckpoint* we commit offsets to the group after a checkpoint, as Flink does. Otherwise they
