@@ -6,7 +6,7 @@ That takes more than an hour. A quick try:
 
     make bench-peers ARGS="--rounds 1 --records 100000 --only ours-exactly-once spark --workloads small"
 
-With ``--publish`` it also writes docs/internals/peers.md with its plots.
+With ``--publish`` it also writes the pages of :data:`bench.peers.page.PAGES` with their plots into docs/internals.
 
 All contestants use one broker. Each contestant is a program of its own that stays for all rounds, so later rounds find
 compiled code. After each run a ``read_committed`` reader counts the sink, outside of the time; a wrong count is no
@@ -25,7 +25,7 @@ from bench.peers.contestants import CONTESTANTS, Contestant
 from bench.peers.growth_rounds import GrowthRounds
 from bench.peers.latency_rounds import LatencyRounds
 from bench.peers.machine import environment
-from bench.peers.page import page, sections
+from bench.peers.page import PAGES, page, sections
 from bench.peers.results import Results, Run
 from bench.peers.rounds import Programs, ThroughputRounds
 from bench.peers.workload import GROWTH, LATENCY, WORKLOADS
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--workloads", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--rate", type=int, default=1000, help="records a second, for latency")
     parser.add_argument("--seconds", type=float, default=20, help="of a run that count, for latency")
-    parser.add_argument("--publish", action="store_true", help="write docs/internals/peers.md with its plots")
+    parser.add_argument("--publish", action="store_true", help="write the pages and plots of docs/internals")
     options = parser.parse_args()
     if options.publish and (options.records or options.rounds < LEAST_ROUNDS):
         parser.error(f"--publish needs {LEAST_ROUNDS} rounds or more, and each workload's own number of records")
@@ -104,7 +104,7 @@ def tell(run: Run) -> None:
 
 
 def publish(results: Results) -> None:
-    """Writes the page and its plots into the documentation."""
+    """Writes the pages of the workloads that ran, with their plots, into the documentation."""
     from bench.peers.plots import plot_growth, plot_latency, plot_rates
 
     for section in sections(results):
@@ -114,8 +114,10 @@ def publish(results: Results) -> None:
         elif section.workload == GROWTH:
             plot_growth(results, file)
         else:
-            plot_rates(results, section.workload, section.rows, section.title, file)
-    (INTERNALS / "peers.md").write_text(page(results))
+            plot_rates(results, section, file)
+    for each in PAGES:
+        if any(results.ran(workload) for workload in each.workloads):
+            (INTERNALS / each.file).write_text(page(results, each))
 
 
 if __name__ == "__main__":

@@ -17,16 +17,18 @@ BASES = {
     "c-exactly-once": "C loop exactly once",
 }  # fmt: skip
 """Titles of the contestants that the others are compared with."""
-_METHOD = f"""\
+_FIGURES = """\
 A figure is the median of the rounds, with its lowest and highest round in brackets. A ratio compares two contestants in
 the same round. After each run a `read_committed` reader counted the sink's records, outside of the time.
 
-*Warm* begins when the sink's log has a fifth of the records, and *whole* with the task. A contestant's process stays
-for all its rounds, so that later rounds find compiled code. Memory is the largest proportional set size of all its
-processes, in a process that may have done other tasks before. The broker's CPU time and memory are not included.
-
-A task has one to three million records and takes some seconds, in which a JVM still compiles its code. *Longer tasks*
-have ten million records, so Flink and Spark's connector run more compiled code.
+A contestant's process stays for all its rounds, so that later rounds find compiled code. Memory is the largest
+proportional set size of all its processes, in a process that may have done other tasks before. The broker's CPU time
+and memory are not included. All programs run with the allocator of our image, jemalloc, which Flink's image has, too.
+"""
+_METHOD = """
+*Warm* begins when the sink's log has a fifth of the records, and *whole* with the task. A task has one to three million
+records and takes some seconds, in which a JVM still compiles its code. *Longer tasks* have ten million records, so
+Flink and Spark's connector run more compiled code.
 
 Every contestant copies key and value. Our continuous engine does that by a Python function over Arrow batches. Another
 row has the SQL of the micro-batch engine. A row shows what it does without a transform: it keeps time and headers, too.
@@ -35,16 +37,47 @@ A checkpoint takes about a second. Flink and the C loop commit every second. Our
 records in a checkpoint, and two million at most. Our micro-batch engine and Spark's connector read a fifth of them in a
 micro-batch, which takes Spark's connector two seconds, and four with longer tasks. The local pace commits every 50 ms.
 Flink's producers have batches of 1 MiB and a linger of 5 ms, except with the clients' defaults. The C loop has no
-engine: its threads read, write and commit with librdkafka. All programs run with the allocator of our image, jemalloc,
-which Flink's image has, too.
-
-State is in RocksDB with {STATE_MEBIBYTES} MiB of memory for its caches and buffers, and checkpoints have its changes
-alone. With state our micro-batch reads a fifth of the records, and at most the million of a job that sets nothing.
-Flink SQL writes the last windows at the end of its input, and we in a micro-batch behind it.
+engine: its threads read, write and commit with librdkafka.
 
 Latency is the time from `send` until a `read_committed` reader has the record. No producer lingers for
 latency. With *offsets OnCheckpoint* we commit offsets to the group after a checkpoint, as Flink does. Otherwise they
-are in the transactions.""".splitlines()
+are in the transactions."""
+_STATE_METHOD = f"""
+The rate is that of the whole task, until its last result is committed. Most windows end with the input. Flink SQL
+writes them there, and we in a micro-batch behind it.
+
+State is in RocksDB with {STATE_MEBIBYTES} MiB of memory for its caches and buffers, and checkpoints have its changes
+alone. Flink SQL has a checkpoint each second. Our micro-batch reads a fifth of the records, and at most the million of
+a job that sets nothing. That takes some ten seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of the documentation, which a run writes that has one of its workloads.
+
+    :param arguments: of the run that writes it.
+    :param method: how the figures were measured.
+    """
+
+    file: str
+    title: str
+    arguments: str
+    method: str
+    workloads: frozenset[str]
+
+
+_KEYED = tuple(each.name for each in WORKLOADS if each.shape.keeps_state)
+PAGES = (
+    Page(
+        file="peers.md", title="The engine and its peers", arguments="--publish", method=_FIGURES + _METHOD,
+        workloads=frozenset({*(each.name for each in WORKLOADS), LATENCY, GROWTH} - {*_KEYED}),
+    ),
+    Page(
+        file="peers-state.md", title="Operators with state and their peers",
+        arguments=f'"--publish --workloads {" ".join(_KEYED)}"', method=_FIGURES + _STATE_METHOD,
+        workloads=frozenset(_KEYED),
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +97,14 @@ class Section:
     """A workload that ran, with a line for each contestant that can do it.
 
     :param plot: the name of its plot's file.
+    :param rate: the figure that is compared and drawn.
     """
 
     workload: str
     title: str
     plot: str
     rows: tuple[Row, ...]
+    rate: str = RATE
 
     def table(self, results: Results) -> list[str]:
         """The section's table."""
@@ -78,7 +113,7 @@ class Section:
         variants = {row.variant for row in self.rows}
         bases = {variant: title for variant, title in BASES.items() if variant in variants}
         names = ("parallelism", "partitions") if self.workload == GROWTH else ("contestant", "guarantee")
-        return throughput_table(results, self.workload, self.rows, bases, names=names)
+        return throughput_table(results, self.workload, self.rows, bases, names=names, compared=self.rate)
 
 
 def sections(results: Results) -> list[Section]:
@@ -86,6 +121,7 @@ def sections(results: Results) -> list[Section]:
     throughput = [
         Section(
             workload=workload.name, title=workload.title, plot=f"peers-{workload.name}.png",
+            rate=WHOLE if workload.shape.keeps_state else RATE,
             rows=tuple(
                 Row(variant=each.name, title=each.title, detail=each.delivery_guarantee.value)
                 for each in CONTESTANTS
@@ -111,14 +147,14 @@ def sections(results: Results) -> list[Section]:
     return [section for section in (*throughput, latency, growth) if results.ran(section.workload)]
 
 
-def page(results: Results) -> str:
+def page(results: Results, of: Page) -> str:
     """The whole page, with a link to each section's plot."""
     environment = results.environment
     machine, versions, options = environment["machine"], environment["versions"], environment["options"]
     lines = [
-        "# The engine and its peers",
+        f"# {of.title}",
         "",
-        "`make bench-peers ARGS=--publish` writes this page. Edit `bench/peers/page.py` instead.",
+        f"`make bench-peers ARGS={of.arguments}` writes this page. Edit `bench/peers/page.py` instead.",
         "",
         f"Measured on {environment['date']}, in {results.rounds} interleaved rounds of one run. The machine had",
         f"{machine['cores']} cores ({machine['cpu']}) and {machine['memoryGibibytes']} GiB, for broker and contestants",
@@ -126,10 +162,11 @@ def page(results: Results) -> str:
         "",
         *(f"- {name} {version}" for name, version in versions.items()),
         "",
-        *_METHOD,
+        *of.method.splitlines(),
     ]
     for section in sections(results):
-        lines += ["", f"## {section.title}", "", *section.table(results), "", f"![{section.title}]({section.plot})"]
+        if section.workload in of.workloads:
+            lines += ["", f"## {section.title}", "", *section.table(results), "", f"![{section.title}]({section.plot})"]
     return "\n".join(lines) + "\n"
 
 
@@ -140,26 +177,29 @@ def throughput_table(
     bases: Mapping[str, str],
     *,
     names: tuple[str, str] = ("contestant", "guarantee"),
+    compared: str = RATE,
 ) -> list[str]:
     """Rates, CPU time and memory of a workload, and the ratios of the rates.
 
     :param bases: the title of each ratio's base by its variant.
     :param names: of the columns with a row's title and detail.
+    :param compared: the rate with a spread and ratios. The whole rate has a column in any case.
     """
-    heads = [*names, "k records/s, warm", "whole", "CPU s per million", "peak MiB"]
+    rates = ["k records/s, warm", "whole"] if compared == RATE else ["k records/s"]
+    heads = [*names, *rates, "CPU s per million", "peak MiB"]
     lines = _head([*heads, *(f"÷ {title}" for title in bases.values())])
     for row in rows:
-        rate = results.figure(workload, row.variant, RATE)
         whole = results.figure(workload, row.variant, WHOLE)
         if whole is None:
             lines.append(_line([row.title, row.detail, NOT_RUN, *[""] * (len(heads) - 3 + len(bases))]))
             continue
-        cpu, memory = (results.figure(workload, row.variant, name) for name in (CPU, MEMORY))
-        ratios = [results.ratio(workload, row.variant, base, RATE) for base in bases]
+        rate, cpu, memory = (results.figure(workload, row.variant, name) for name in (compared, CPU, MEMORY))
+        ratios = [results.ratio(workload, row.variant, base, compared) for base in bases]
         lines.append(
             _line(
                 [
-                    row.title, row.detail, _spread(rate, 1000, 0), f"{whole.median / 1000:,.0f}", _spread(cpu, 1, 2),
+                    row.title, row.detail, _spread(rate, 1000, 0),
+                    *([f"{whole.median / 1000:,.0f}"] if compared == RATE else []), _spread(cpu, 1, 2),
                     _spread(memory, 1, 0), *(_spread(ratio, 1, 2) for ratio in ratios),
                 ]
             )

@@ -11,7 +11,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from bench.peers.page import Row
+from bench.peers.page import Row, Section
 from bench.peers.results import QUANTILES, RATE, Results
 from bench.peers.workload import BY_PARALLELISM, BY_PARTITIONS, GROWTH, LATENCY, Step
 
@@ -20,12 +20,13 @@ _INCHES = 8.0
 _MARGIN_INCHES = 1.1
 
 
-def plot_rates(results: Results, workload: str, rows: Sequence[Row], title: str, file: Path) -> None:
-    """Bars of the warm rates, with a line from the slowest to the fastest round.
+def plot_rates(results: Results, section: Section, file: Path) -> None:
+    """Bars of the rates, with a line from the slowest to the fastest round.
 
     :param file: PNG to write.
     """
-    ran = [(row, figure) for row in rows if (figure := results.figure(workload, row.variant, RATE)) is not None]
+    found = ((row, results.figure(section.workload, row.variant, section.rate)) for row in section.rows)
+    ran = [(row, rate) for row, rate in found if rate is not None]
     figure, axes = plt.subplots(figsize=(_INCHES, _MARGIN_INCHES + _INCHES_A_ROW * len(ran)), layout="constrained")
     medians = [rate.median / 1000 for _, rate in ran]
     axes.barh(
@@ -37,7 +38,8 @@ def plot_rates(results: Results, workload: str, rows: Sequence[Row], title: str,
         color=["#1f77b4" if row.title.startswith("ours") else "#b0b0b0" for row, _ in ran], capsize=3,
     )  # fmt: skip
     axes.invert_yaxis()
-    axes.set(xlabel="thousand records a second, warm: median, slowest and fastest round", title=title)
+    warm = ", warm" if section.rate == RATE else ""
+    axes.set(xlabel=f"thousand records a second{warm}: median, slowest and fastest round", title=section.title)
     figure.savefig(file, dpi=120)
     plt.close(figure)
 

@@ -127,12 +127,12 @@ WORKLOADS = (
         partitions=4, shape=Shape.PROJECT,
     ),
     Workload(
-        name="count", title="JSON of 100 bytes: windows of 10 s by 250 thousand ids, 4 partitions", records=1_000_000,
+        name="count", title="JSON of 100 bytes: windows of 10 s by a million ids, 4 partitions", records=4_000_000,
         size=100, partitions=4, shape=Shape.COUNT,
     ),
     Workload(
-        name="deduplicate", title="JSON of 100 bytes: the first of each of 667 thousand ids, 4 partitions",
-        records=1_000_000, size=100, partitions=4, shape=Shape.DEDUPLICATE,
+        name="deduplicate", title="JSON of 100 bytes: the first of each of two million ids, 4 partitions",
+        records=3_000_000, size=100, partitions=4, shape=Shape.DEDUPLICATE,
     ),
 )  # fmt: skip
 GROWTH = "growth"
