@@ -34,7 +34,7 @@ _CHECKPOINTS = {Engine.MICRO_BATCH: 5, Engine.CONTINUOUS: 2}
 _RECORDS_A_SECOND = 2_000_000
 """That the continuous engine hardly exceeds, so none of its checkpoints takes much longer than a second."""
 _BY_DEFAULT_A_CHECKPOINT: int = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
-"""Of a job that sets nothing. A micro-batch with state takes longer than a second with so many."""
+"""Of a job that sets nothing. A micro-batch with state takes some ten seconds for it."""
 _UNBOUNDED_RECORDS = 1_000_000
 
 
