@@ -183,7 +183,7 @@ def throughput_table(
 
     :param bases: the title of each ratio's base by its variant.
     :param names: of the columns with a row's title and detail.
-    :param compared: the rate with a spread and ratios. The whole rate has a column in any case.
+    :param compared: the rate with a spread and ratios. The whole rate has a column next to another.
     """
     rates = ["k records/s, warm", "whole"] if compared == RATE else ["k records/s"]
     heads = [*names, *rates, "CPU s per million", "peak MiB"]

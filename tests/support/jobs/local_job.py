@@ -179,8 +179,8 @@ class LocalJob:
                 return
             assert may_end or not has_ended, f"{missing()}: it ended: {self.termination()}\n{self.log()}"
             assert time.monotonic() < end, f"{missing()}\n{self.log()}"
-            if self.newest() != known:
-                known, end = self.newest(), time.monotonic() + START_SECONDS
+            if (newest := self.newest()) != known:
+                known, end = newest, time.monotonic() + START_SECONDS
             time.sleep(0.1)
 
     def newest(self) -> int:
