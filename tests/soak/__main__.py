@@ -5,8 +5,8 @@
 ``--nemesis`` runs other schedules (``tests/soak/nemesis``): partitions lose their leaders at a moment of each. It
 starts brokers as it needs them, and counts from the partitions' logs. ``--broker 4.0.0`` is another version of Kafka.
 
-``--state`` runs other schedules (``tests/soak/stateful_schedule.py``): a query of Spark that keeps state. Each attempt
-is a driver with Spark, so a schedule takes a minute.
+``--state`` runs other schedules (``tests/soak/state``): queries of Spark that keep state, in groups of sixteen that
+share a driver's process. A group takes minutes, and the whole group of a seed runs.
 
 ``--matrix`` runs every cell of the fault matrix (``tests/integration/faults/matrix.py``) in place of schedules. ``make
 test`` runs a part of the cells. ``--only EXPRESSION`` selects cells as pytest's ``-k`` does.
@@ -20,21 +20,25 @@ two-phase``. A seed is then another schedule, so they are repeated with it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sparkapp.model.job.spec import Engine
 from tests.soak.broker_faults import BrokerFaults
 from tests.soak.kinds import KINDS, Pace, chosen
-from tests.soak.schedule import Work, run_schedule
+from tests.soak.schedule import Work, run_schedules
+from tests.soak.state.group import TOGETHER
 from tests.soak.workers import Spawning
 
 _CELLS = Path(__file__).resolve().parents[1] / "integration/faults/test_matrix.py"
+_LINE_EVERY = 25
+"""Schedules."""
 _OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
@@ -43,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule")
     parser.add_argument("--schedules", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--seconds", type=float, default=3600, help="no schedule begins later")
     parser.add_argument("--workers", type=int, default=3, help="number of parallel schedules")
     parser.add_argument("--bootstrap", help="an existing broker (default: a broker of its own)")
     parser.add_argument(
@@ -102,34 +106,45 @@ def _nemesis(options: argparse.Namespace) -> int:
 
     began = time.monotonic()
     seeds = range(options.seed, options.seed + options.schedules)
-    return _report(run_rounds(seeds, options.kinds, began + options.seconds), began)
+    return report(
+        (((seed,), trace) for seed, trace in run_rounds(seeds, options.kinds, began + options.seconds)), began
+    )
 
 
 def _soak(options: argparse.Namespace, bootstrap: str) -> int:
     began = time.monotonic()
-    seeds = (
-        Work(bootstrap, seed, began + options.seconds, options.kinds, bool(options.break_every), options.state)
-        for seed in range(options.seed, options.seed + options.schedules)
+    until = began + options.seconds
+    together = TOGETHER if options.state else 1
+    firsts = range(options.seed // together * together, options.seed + options.schedules, together)
+    # The pool takes some hundred seeds before they are due. So both ask: this, and run_schedules.
+    work = (
+        Work(bootstrap, range(first, first + together), until, options.kinds, bool(options.break_every), options.state)
+        for first in itertools.takewhile(lambda _: time.monotonic() < until, firsts)
     )
     # Each schedule has its own process, which ends the threads of killed attempts' clients.
     with Spawning().Pool(options.workers, maxtasksperchild=20) as pool:
-        status = _report(pool.imap_unordered(run_schedule, seeds), began)
-        pool.terminate()
-    return status
+        return report(pool.imap_unordered(run_schedules, work), began)
 
 
-def _report(traces: Iterable[tuple[int, str | None]], began: float) -> int:
+def report(traces: Iterable[tuple[Sequence[int], str | None]], began: float) -> int:
+    """Prints what became of the schedules, and returns the exit status: 1 if one failed.
+
+    :param traces: of :func:`run_schedules`, as schedules end. Those under way when the time is up end, too.
+    :param began: when the soak began, by the monotonic clock.
+    """
     clean: list[int] = []
     failed: list[int] = []
-    for seed, trace in traces:
+    said = 0
+    for seeds, trace in traces:
         if trace is None:
-            break
+            continue
         if trace:
-            failed.append(seed)
-            print(f"seed {seed} FAILED\n{trace}", flush=True)
+            failed += seeds
+            print(f"{seeds_of(seeds)} FAILED\n{trace}", flush=True)
         else:
-            clean.append(seed)
-        if (len(clean) + len(failed)) % 25 == 0:
+            clean += seeds
+        if (done := len(clean) + len(failed)) >= said + _LINE_EVERY:
+            said = done
             print(f"{len(clean)} clean, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
     seconds = time.monotonic() - began
     print(

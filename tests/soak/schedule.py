@@ -6,7 +6,7 @@ import random
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from tests.soak.kinds import KINDS, Kind, Pace
 from tests.soak.local_steps import LocalSteps
-from tests.soak.stateful_schedule import StatefulSchedule
+from tests.soak.state.group import Group
 from tests.support.kafka.topics import create_topics
 from tests.support.protocol.moments import AHEAD, Ahead, DriverMoment, End, Place
 from tests.support.protocol.overtaking import (
@@ -170,36 +170,37 @@ class Schedule:
 class Work(NamedTuple):
     """What a process of the soak runs.
 
+    :param seeds: of a schedule, or of a group of jobs with state.
     :param until: when the time is up, by the monotonic clock. :param kinds: see :class:`Schedule`, as ``breaks``.
-    :param keeps_state: whether it is a job with state, with Spark.
+    :param keeps_state: whether they are jobs with state, with Spark.
     """
 
     bootstrap: str
-    seed: int
+    seeds: Sequence[int]
     until: float
     kinds: tuple[Kind, ...]
     breaks: bool
     keeps_state: bool
 
 
-def run_schedule(work: Work) -> tuple[int, str | None]:
-    """Runs a schedule in a process of the soak: its seed, and its trace (empty if clean, None if the time is up)."""
-    bootstrap, seed, until, kinds, breaks, keeps_state = work
+def run_schedules(work: Work) -> tuple[Sequence[int], str | None]:
+    """Runs schedules in a process of the soak: their seeds, and a trace (empty if clean, None if the time is up)."""
+    bootstrap, seeds, until, kinds, breaks, keeps_state = work
     if time.monotonic() > until:
-        return seed, None
+        return seeds, None
     client = TransactionClient({"bootstrap.servers": bootstrap})
     run = uuid.uuid4().hex[:8]
 
     def make_topic(partitions: int, name: str) -> str:
-        topic = f"soak.{run}.{seed}.{name}"
+        topic = f"soak.{run}.{seeds[0]}.{name}"
         create_topics(bootstrap, NewTopic(topic, partitions, 1))
         return topic
 
-    schedule = StatefulSchedule(seed) if keeps_state else Schedule(seed, kinds, breaks)
+    schedule = Group(seeds) if keeps_state else Schedule(seeds[0], kinds, breaks)
     try:
         schedule.run(bootstrap, client, make_topic, prefix=f"soak.{run}")
     except Exception:
-        return seed, traceback.format_exc() + "\n".join(schedule.history)
+        return seeds, traceback.format_exc() + "\n".join(schedule.history)
     finally:
         client.close()
-    return seed, ""
+    return seeds, ""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
+
+_END_SECONDS = 30.0
+"""For a schedule under way to end its processes."""
 
 
 class Worker(SpawnProcess):
@@ -15,7 +20,11 @@ class Worker(SpawnProcess):
     daemon = property(lambda _: False, lambda _, __: None)  # type: ignore[assignment]
 
     def run(self) -> None:
-        """Until its soak ends, also where that is killed."""
+        """Until its soak ends, also where that is killed.
+
+        A schedule under way ends its own processes then: drivers have sessions of their own.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         threading.Thread(target=_end_with_soak, daemon=True).start()
         super().run()
 
@@ -32,4 +41,6 @@ def _end_with_soak() -> None:
     soak = parent_process()
     assert soak is not None
     soak.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_END_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)

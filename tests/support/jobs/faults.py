@@ -3,7 +3,8 @@
 On a cluster it is the job's module (``transform.python.configMapRef``) and is armed by the variable ``FAULT`` of the
 driver. On this machine ``python -m tests.support.jobs.faults`` runs the driver with it. An order is
 ``<step>@attempt=<n>,checkpoint=<n>`` with a step of :class:`sparkapp.model.protocol.ProtocolStep`. It is bound to an
-attempt, so that a restart does not meet it again. Orders of several attempts are joined by semicolons.
+attempt, so that a restart does not meet it again, and to a job with ``,job=<uid>`` behind it. Orders of several
+attempts are joined by semicolons.
 
 ``scale:<file>`` gives the driver the scale that it is asked for, two numbers in a file.
 ``standby:<file>`` has the driver prepare next to the attempt before it, make the file, and take over when that attempt
@@ -49,7 +50,7 @@ _SCALE = "scale:"
 _STANDBY = "standby:"
 _START = "start:"
 _REPARTITION = re.compile(r"repartition:(?P<moment>before|within|frozen)@(?P<attempt>\d+)")
-_FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)")
+_FORM = re.compile(r"(?P<step>[a-z-]+)@attempt=(?P<attempt>\d+),checkpoint=(?P<checkpoint>\d+)(,job=(?P<job>\S+))?")
 _HOLD_SECONDS = 60.0
 _LOOK_SECONDS = 0.05
 """As a driver in a pod looks at the document."""
@@ -76,7 +77,7 @@ def arm(order: str) -> None:
         vars(attempt)["repartition"] = partial(_cut, cut["moment"], int(cut["attempt"]))
         return
     always: StepHook | None = None
-    hooks: dict[int, StepHook] = {}
+    hooks: dict[int, tuple[str | None, StepHook]] = {}
     if order.startswith(_HOLD):
         always = partial(_hold, Path(order.removeprefix(_HOLD)))
     else:
@@ -85,20 +86,20 @@ def arm(order: str) -> None:
 
     @wraps(begin)
     def begin_with_fault(self: CheckpointCoordinator, job: Job, **parts: Any) -> None:
-        hook = hooks.get(job.attempt, always)
-        if hook is not None:
+        uid, hook = hooks.get(job.attempt, (None, always))
+        if hook is not None and uid in {None, job.uid}:
             parts["hook"] = hook
         begin(self, job, **parts)
 
     CheckpointCoordinator.__init__ = begin_with_fault  # type: ignore[method-assign]
 
 
-def _fault(order: str) -> tuple[int, StepHook]:
-    """The attempt of an order, and its hook."""
+def _fault(order: str) -> tuple[int, tuple[str | None, StepHook]]:
+    """The attempt of an order, its job (None for each), and the hook."""
     match = _FORM.fullmatch(order)
     assert match is not None, f"{order!r} is no fault"
     fault = ProtocolStep(match["step"]), int(match["checkpoint"])
-    return int(match["attempt"]), partial(_meet, fault)
+    return int(match["attempt"]), (match["job"], partial(_meet, fault))
 
 
 def _cut(moment: str, number: int, spark: SparkSession, job: Job, *parts: Any) -> Any:

@@ -202,6 +202,11 @@ class LocalJob:
         self.process.send_signal(signal.SIGTERM)
         return self.await_end()
 
+    def left(self) -> LocalJob:
+        """The present attempt, for those who await its end later; the next attempt may begin before."""
+        attempt, self.process = replace(self), None
+        return attempt
+
     def termination(self) -> Termination | None:
         file = self.folder / f"termination-{self.attempt}"
         return decode_termination(file.read_text()) if file.exists() else None
