@@ -47,6 +47,14 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
     ),
     # Of the operating system, to Spark's writers of the query log, query state and shuffles.
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
+    # The same, where the cause is another, or Hadoop's local files do not say it: a full volume has no new folder.
+    (
+        re.compile(
+            r"[^\n]*java\.[a-z.]+\.\w+Exception: (?:Mkdirs failed to create file:"
+            r"|[^\n]*(?:Read-only file system|Input/output error|Stale file handle))[^\n]*"
+        ),
+        errors.VolumeUnusable,
+    ),
 )
 """Spark's messages with a meaning for the job, searched in this order."""
 _DATA_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]*\][^\n]*SQLSTATE: (?:22\w{3}|P0001)(?:\n== SQL[^\n]*\n[^\n]*)?")
@@ -75,7 +83,7 @@ def original_error(failure: BaseException | str | None) -> KafkaSparkJobError:
     first of these in it:
 
     1. the last object of an error of ours;
-    2. a message of Spark about unusable query state or a full disk;
+    2. a message of Spark about unusable query state or an unusable disk;
     3. an exception of the user's function or query;
     4. the first lines of Spark's message.
     """

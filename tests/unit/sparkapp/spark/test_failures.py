@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
@@ -15,6 +16,7 @@ from sparkapp.model.errors import (
     SubtaskMissing,
     TransformFailed,
     VolumeFull,
+    VolumeUnusable,
 )
 from sparkapp.model.partition import TopicPartition
 from sparkapp.model.report import (
@@ -114,6 +116,34 @@ def test_a_log_gives_way_to_the_message_of_a_last_word() -> None:
     assert read is not None
     assert (read.message, read.remedy, read.log[-3:]) == (word.message, word.remedy, "end")
     assert len(read.log) > 300
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.IOException: Mkdirs failed to create file:/state/uid/attempt-3/state/2/0/S (exists=false, cwd=file:/)",
+        "java.io.FileNotFoundException: /state/uid/attempt-3/state/0/0/4.changelog (Read-only file system)",
+        "java.nio.file.FileSystemException: /state/uid/attempt-3/state/0/0/4.zip: Input/output error",
+        "java.io.IOException: Stale file handle",
+    ],
+)
+def test_a_volume_that_refuses_a_file_of_spark_is_named(cause: str) -> None:
+    text = (
+        "An error occurred while calling o204.repartition.\n: org.apache.spark.SparkException: "
+        "[CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT] Error writing state store files. SQLSTATE: 58030\n\tat org.apache\n"
+        f"Caused by: {cause}\n\tat org.apache.hadoop.fs.ChecksumFileSystem.create\n"
+    )
+    error = original_error(text)
+    assert type(error) is VolumeUnusable
+    assert error.message == f"Caused by: {cause}"
+
+
+def test_an_error_of_a_users_own_file_is_the_users() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/opt/code/rates.py", line 3, in convert\n'
+        "    open('/rates')\nOSError: [Errno 5] Input/output error: '/rates'\n"
+    )
+    assert type(original_error(text)) is not VolumeUnusable
 
 
 def test_a_full_disk_has_a_reason_of_its_own() -> None:
