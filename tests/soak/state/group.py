@@ -2,6 +2,7 @@
 
 Most of a schedule's time would be a JVM that starts and compiles. So the jobs of a group have their drivers, engines
 and Python workers in one process. It dies where one of them reaches the fault, and the others wherever they are.
+Their state is on a disk of its own, which loses its power or is full.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from sparkapp.clients.transactions.client import TransactionClient
+from sparkapp.model.errors import CheckpointConflict, VolumeFull, VolumeUnusable
 from sparkapp.model.protocol import ProtocolStep
 from tests.soak.state.story import Story
 from tests.soak.storm import stateful
 from tests.support.jobs.engine_host import EngineHost
 from tests.support.jobs.local_job import LocalJob
+from tests.support.jobs.volume import disk
 
 TOGETHER = 16
 """Jobs of a group."""
@@ -57,8 +64,14 @@ class Group:
 
     def run(self, bootstrap: str, client: TransactionClient, make_topic: Callable[..., str], *, prefix: str) -> None:
         """Raises AssertionError where a row is lost, repeated or foreign, or a transaction left open."""
-        with tempfile.TemporaryDirectory(prefix="soak-state-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with ExitStack() as stack:
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-state-", ignore_cleanup_errors=True))
+            )
+            try:
+                self._disk = stack.enter_context(disk(folder / "disk.image", folder / "disk"))
+            except pytest.skip.Exception as refused:  # no Exception of Python's, so the pool would wait for ever
+                raise RuntimeError(str(refused)) from refused
             code = folder / "code"
             code.mkdir()
             (code / f"{stateful.CODE}.py").write_text(stateful.MODULE)
@@ -66,18 +79,17 @@ class Group:
             self._folder = folder
             self._stories = [
                 Story.thrown(
-                    seed, folder / str(seed), code, bootstrap=bootstrap, client=client, make_topic=make_topic,
-                    prefix=prefix,
+                    seed, folder / str(seed), self._disk.folder / str(seed), code, bootstrap=bootstrap, client=client,
+                    make_topic=make_topic, prefix=prefix,
                 )
                 for seed in self._seeds
             ]  # fmt: skip
-            try:
-                for _ in range(self._dice.randint(2, 3)):
-                    self._attempt()
-                self._last_attempt()
-            finally:
-                for host in self._hosts:
-                    host.close()
+            self._disk.flush()
+            stack.callback(self._kill)
+            for _ in range(self._dice.randint(2, 3)):
+                self._attempt()
+            self._last_attempt()
+            print(f"seeds {self._seeds[0]} to {self._seeds[-1]}: {'; '.join(self._history)}", flush=True)
 
     @property
     def history(self) -> list[str]:
@@ -87,27 +99,27 @@ class Group:
     def _attempt(self) -> None:
         dice, number = self._dice, self._stories[0].job.attempt + 1
         host = self._new_host()
-        chance = dice.random()
-        if number > 1 and chance < 0.3:
+        chance, fault, what, strike = dice.random(), "", "in peace", self._await_end_or_records
+        if number > 1 and chance < 0.25:
             fault = f"repartition:{dice.choice(['before', 'within'])}@{number}"
-        elif chance < 0.75:
+        elif chance < 0.55:
             job = dice.choice(self._stories).job
             checkpoint = job.newest() + dice.randint(1, 3)
             fault = f"{dice.choice(list(ProtocolStep))}@attempt={number},checkpoint={checkpoint},job={job.uid}"
-        else:
-            fault = ""
-        self._history.append(f"attempt {number}, {fault or 'no fault'}")
+        elif chance < 0.9:
+            what, strike = dice.choice([
+                ("freezes", partial(self._freeze, host)), ("loses power", self._lose_power), ("is full", self._fill),
+            ])  # fmt: skip
+        self._history.append(f"attempt {number}, {fault or what}")
         if fault:
             host.arm(fault)
         for story in self._stories:
             story.begin(host, may_restore=not self._frozen)
         thawed = self._thaw()
-        if not fault and dice.random() < 0.6:
-            self._freeze(host)
-        else:
-            self._await_end_or_records()
+        strike()
+        allowed = [CheckpointConflict] * thawed + [VolumeFull, VolumeUnusable] * (strike == self._fill)
         for story in self._stories:
-            story.ended(may_lose=thawed)
+            story.ended(*allowed)
 
     def _last_attempt(self) -> None:
         host = self._new_host()
@@ -138,13 +150,36 @@ class Group:
 
     def _freeze(self, host: EngineHost) -> None:
         """Drivers, JVM and workers stop in the middle of what they do, and nobody waits for them."""
+        self._await_some_checkpoint()
+        host.signal(signal.SIGSTOP)
+        self._frozen.append(_Frozen(host, [story.job.left() for story in self._stories]))
+
+    def _lose_power(self) -> None:
+        """All processes are gone, frozen ones, too, and whatever they had not made durable."""
+        self._await_some_checkpoint()
+        self._kill()
+        self._thawed = len(self._frozen)
+        self._disk.lose_power()
+
+    def _fill(self) -> None:
+        """The disk is full until each attempt has failed or read all records."""
+        self._await_some_checkpoint()
+        self._disk.fill()
+        for story in self._stories:
+            story.wait(lambda of=story: of.has_ended() or of.is_read(), "the end, or all", may_end=True)  # type: ignore[misc]
+        self._disk.free()
+        self._drain()
+
+    def _await_some_checkpoint(self) -> None:
+        """Of one of the jobs, and a moment more."""
         story = self._dice.choice(self._stories)
         known = story.job.newest()
         story.wait(lambda: story.job.newest() > known or story.is_read(), "a checkpoint")
         time.sleep(self._dice.random() * 2)
-        host.signal(signal.SIGSTOP)
-        self._frozen.append(_Frozen(host, [story.job.left() for story in self._stories]))
-        self._history.append("frozen")
+
+    def _kill(self) -> None:
+        for host in self._hosts:
+            host.close()
 
     def _thaw(self) -> bool:
         """While the next attempt starts, or behind a first checkpoint of it. Returns whether something was frozen."""

@@ -18,7 +18,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.naming import TransactionNaming
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import KafkaSparkJobError
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.sections.retention import Restore, Retention
@@ -59,14 +59,17 @@ class Story:
 
     @classmethod
     def thrown(
-        cls, seed: int, folder: Path, code: Path, *, bootstrap: str, client: TransactionClient,
+        cls, seed: int, folder: Path, volume: Path, code: Path, *, bootstrap: str, client: TransactionClient,
         make_topic: Callable[..., str], prefix: str,
     ) -> Story:  # fmt: skip
         """
-        :param folder: of the job. :param code: has the storm's module. :param prefix: of everything with a name.
+        :param folder: of the job. :param volume: of its state. :param code: has the storm's module.
+        :param prefix: of everything with a name.
         """
         dice = random.Random(seed)
         folder.mkdir()
+        volume.mkdir()
+        (folder / "query").symlink_to(volume)
         uid = f"{prefix}.{seed}"
         operators = () if dice.random() < _ALL_OPERATORS else (dice.choice(stateful.OPERATORS),)
         spec = JobSpec(
@@ -102,18 +105,19 @@ class Story:
         self.job.start(parallelism=self.dice.choice(_PARALLELISM))
         self.note(f"attempt {self.job.attempt}, parallelism {self.job.spec.parallelism}")
 
-    def ended(self, *, may_lose: bool) -> None:
+    def ended(self, *allowed: type[KafkaSparkJobError]) -> None:
         """Called when its attempt has ended, or is frozen.
 
-        :param may_lose: an earlier attempt came back meanwhile, and may have written the document first.
-        :raises AssertionError: it failed.
+        :param allowed: errors with which it may have failed.
+        :raises AssertionError: it failed with another.
         """
         status = None if self.job.process is None else self.job.process.poll()
-        end = self.job.termination()
-        has_lost = status == 1 and end is not None and end.reason == CheckpointConflict.reason
+        end = self.job.termination() if status == 1 else None
+        reason = "" if end is None else end.reason
         self._all_is_read = self.is_read()
-        self.note(f"at checkpoint {self.job.newest()}, {'frozen' if status is None else f'ended with {status}'}")
-        assert status in {None, 0, -signal.SIGKILL} or (may_lose and has_lost), f"{end}\n{self.job.log()}"
+        self.note(f"at checkpoint {self.job.newest()}, {'frozen' if status is None else f'ended: {status} {reason}'}")
+        is_fine = status in {None, 0, -signal.SIGKILL} or reason in {error.reason for error in allowed}
+        assert is_fine, f"{end}\n{self.job.log()}"
 
     def has_ended(self) -> bool:
         """Whether its attempt is over."""

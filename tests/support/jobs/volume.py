@@ -8,11 +8,14 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.patience import until
 
 _BLOCK = b"x" * 4096
 
@@ -40,23 +43,30 @@ class Volume:
         self._filler.unlink(missing_ok=True)
 
 
-class Disk:
+class Disk(Volume):
     """A disk, mounted at ``folder``. Only a program's order writes to it: the kernel does not, for minutes.
 
     :param image: the file with the disk's content.
     """
 
     def __init__(self, image: Path, folder: Path) -> None:
+        super().__init__(folder)
         self._image = image
-        self.folder = folder
+
+    def flush(self) -> None:
+        """Everything that was written is on the disk."""
+        subprocess.run(["sync", "--file-system", self.folder], check=True)
 
     def lose_power(self) -> None:
-        """What the disk has at this moment is all that is left. No process has a file of it open."""
+        """What the disk has at this moment is all that is left. The processes with a file of it open are killed."""
         left = self._image.with_suffix(".left")
         shutil.copyfile(self._image, left)
-        subprocess.run(["umount", self.folder], check=True)
+        until(lambda: self._is_unmounted() or time.sleep(0.1))
         left.replace(self._image)
         subprocess.run(["mount", *_loop(self._image), self.folder], check=True)
+
+    def _is_unmounted(self) -> bool:
+        return subprocess.run(["umount", self.folder], check=False, capture_output=True).returncode == 0
 
 
 @contextmanager
