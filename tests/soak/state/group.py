@@ -120,6 +120,8 @@ class Group:
         allowed = [CheckpointConflict] * thawed + [VolumeFull, VolumeUnusable] * (strike == self._fill)
         for story in self._stories:
             story.ended(*allowed)
+        if host not in [frozen.host for frozen in self._frozen]:
+            host.close()
 
     def _last_attempt(self) -> None:
         host = self._new_host()
@@ -133,7 +135,7 @@ class Group:
             story.wait(story.is_read, "all is read")
             story.send_last()
         for story in self._stories:
-            story.wait(lambda of=story: not of.differences(), "each row is there")  # type: ignore[misc]
+            story.await_rows()
         self._drain()
         for frozen in self._frozen:
             for job in frozen.jobs:
@@ -166,7 +168,7 @@ class Group:
         self._await_some_checkpoint()
         self._disk.fill()
         for story in self._stories:
-            story.wait(lambda of=story: of.has_ended() or of.is_read(), "the end, or all", may_end=True)  # type: ignore[misc]
+            story.await_end_or_records()
         self._disk.free()
         self._drain()
 
@@ -174,7 +176,9 @@ class Group:
         """Of one of the jobs, and a moment more."""
         story = self._dice.choice(self._stories)
         known = story.job.newest()
-        story.wait(lambda: story.job.newest() > known or story.is_read(), "a checkpoint")
+        story.wait(
+            lambda: story.has_ended() or story.job.newest() > known or story.is_read(), "a checkpoint", may_end=True
+        )  # fmt: skip
         time.sleep(self._dice.random() * 2)
 
     def _kill(self) -> None:
@@ -198,7 +202,7 @@ class Group:
     def _await_end_or_records(self) -> None:
         """A fault at a step that no attempt reaches leaves them running: they drain."""
         for story in self._stories:
-            story.wait(lambda of=story: of.has_ended() or of.is_read(), "the end, or all", may_end=True)  # type: ignore[misc]
+            story.await_end_or_records()
         self._drain()
 
     def _drain(self) -> None:

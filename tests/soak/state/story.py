@@ -144,6 +144,14 @@ class Story:
         """As :meth:`tests.support.jobs.local_job.LocalJob.await_fact`."""
         self.job.await_fact(there, lambda: f"{what}: {self.differences()}", may_end=may_end)
 
+    def await_end_or_records(self) -> None:
+        """A fault that its attempt does not meet leaves it running."""
+        self.wait(lambda: self.has_ended() or self.is_read(), "the end, or all records", may_end=True)
+
+    def await_rows(self) -> None:
+        """Each row is there, and no other."""
+        self.wait(lambda: not self.differences(), "each row is there")
+
     def differences(self) -> list[str]:
         """What readers miss or see too often."""
         topics = self.job.spec.source.topics[0], self.job.spec.sink.topic
