@@ -19,6 +19,6 @@ def test_class_path_begins_with_that_of_the_archive_and_the_users_options_come_l
     archive = f"-XX:SharedArchiveFile={tmp_path}/classes.jsa"
     assert with_class_archive(USERS, {"KAFKASPARK_CLASSES": str(tmp_path)}) == {
         "spark.driver.extraClassPath": "/a.jar:/b.jar:/mine.jar",
-        "spark.driver.defaultJavaOptions": f"{archive} -XX:TieredStopAtLevel=1",
+        "spark.driver.defaultJavaOptions": f"{archive} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m",
         "spark.executor.defaultJavaOptions": f"{archive} -Dx=1",
     }
