@@ -25,17 +25,14 @@ from sparkapp.model.protocol import ProtocolStep
 from tests.soak.state.story import Story
 from tests.soak.storm import stateful
 from tests.support.jobs.engine_host import EngineHost
-from tests.support.jobs.local_job import LocalJob
+from tests.support.jobs.local_job import QUICK_JVM, LocalJob
 from tests.support.jobs.volume import disk
 
 TOGETHER = 16
 """Jobs of a group."""
 _THAWED_SECONDS = 120.0
 """For a driver that was frozen to see that it was replaced."""
-_QUICK = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-    " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
-)
+_INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 """For a JVM that lives for minutes. Spark interprets its plans, which it promises to have the same results."""
 
 
@@ -75,7 +72,10 @@ class Group:
             code = folder / "code"
             code.mkdir()
             (code / f"{stateful.CODE}.py").write_text(stateful.MODULE)
-            self._variables = {"KAFKASPARK_CODE": str(code), "JAVA_TOOL_OPTIONS": _QUICK}
+            self._variables = {
+                "KAFKASPARK_CODE": str(code),
+                "JAVA_TOOL_OPTIONS": f"{QUICK_JVM['JAVA_TOOL_OPTIONS']} {_INTERPRETED}",
+            }
             self._folder = folder
             self._stories = [
                 Story.thrown(

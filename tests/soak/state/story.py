@@ -125,15 +125,12 @@ class Story:
 
     def has_written(self) -> bool:
         """Whether the document is the present attempt's."""
-        document = self.job.document()
-        return document is not None and document.attempt == self.job.attempt
+        return self._own_document() is not None
 
     def is_read(self) -> bool:
         """Whether all records are, by the offsets of a document of the present attempt."""
-        document = self.job.document()
-        if document is None or document.attempt != self.job.attempt:
-            return False
-        return sum(document.offsets.values()) >= self._produced
+        document = self._own_document()
+        return document is not None and sum(document.offsets.values()) >= self._produced
 
     def send_last(self) -> None:
         """The pair that ends every window and period, when all before it is read."""
@@ -167,6 +164,10 @@ class Story:
     def note(self, line: str) -> None:
         """Another line of the history, for the message of a failure."""
         self.history.append(f"{self.seed}: {line}")
+
+    def _own_document(self) -> CheckpointDocument | None:
+        document = self.job.document()
+        return document if document is not None and document.attempt == self.job.attempt else None
 
     def _produce(self) -> None:
         dice, count = self.dice, self.dice.randint(1, 3) * _A_CHECKPOINT

@@ -193,7 +193,7 @@ class _Host:
                 # A driver without a session keeps all modules of its process from starting Spark.
                 while self._drivers and self._spark is None:
                     time.sleep(_LOOK_SECONDS)
-                _use_modules_of(order["code"])
+                os.environ[_MODULES] = order["code"]
                 self._drivers[order["number"]] = None
                 threading.Thread(target=self._run, args=(order,), daemon=True).start()
 
@@ -292,10 +292,6 @@ def _log_to(file: Path) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         handler.close()
-
-
-def _use_modules_of(code: str) -> None:
-    os.environ[_MODULES] = code
 
 
 def _forget_modules_of(code: str) -> None:
