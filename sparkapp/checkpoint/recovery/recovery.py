@@ -1,10 +1,10 @@
 """Restart, in the protocol's order, before anything is produced.
 
 1. Read and validate the document, which must be of these Kafka clusters. 2. Claim it for this attempt by
-compare-and-swap. 3. Settle each committable: commit it, or prove that it was committed or lost. 4. Abort every other
-open transaction of the prefixes. 5. Decide where the splits resume: at the document's offsets, or at the earlier
-checkpoint that ``spec.restore`` names, or nowhere yet (ADR 97). Where subtasks committed by themselves the group's
-offsets decide (ADR 56).
+compare-and-swap. Both are repeated where an earlier driver writes in between. 3. Settle each committable: commit it, or
+prove that it was committed or lost. 4. Abort every other open transaction of the prefixes. 5. Decide where the splits
+resume: at the document's offsets, or at the earlier checkpoint that ``spec.restore`` names, or nowhere yet (ADR 97).
+Where subtasks committed by themselves the group's offsets decide (ADR 56).
 The next attempt may repeat each step if this attempt dies in between.
 """
 
@@ -14,28 +14,23 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sparkapp.checkpoint.recovery.cluster_identity import (
-    ClusterIds,
-    on_clusters,
-    refuse_other_than_named,
-    refuse_snapshot_elsewhere,
-)
-from sparkapp.checkpoint.recovery.document_tampering import refuse_lost_state, signs_of_edit
+from sparkapp.checkpoint.recovery.claim import claim_document
+from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_starts import resumed
-from sparkapp.checkpoint.recovery.restore import Restored, begin_at, go_back, snapshot_of
-from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
+from sparkapp.checkpoint.recovery.restore import Restored, begin_at, go_back
+from sparkapp.checkpoint.recovery.rolled_back import GroupMarks
 from sparkapp.checkpoint.recovery.stateless import Left, leave_behind, noted
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.store import CheckpointStore
-from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.commit_outcome import CommitOutcome, Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointConflict, StateUncertain, TransactionLost
+from sparkapp.model.errors import StateUncertain, TransactionLost
 from sparkapp.model.errors.listed import listed
-from sparkapp.model.job.sections.retention import due_snapshot, is_first_start, restore_due, stateless_due
+from sparkapp.model.job.sections.retention import is_first_start, restore_due, stateless_due
 from sparkapp.model.job.sections.sink import OnTransactionLost
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.committer import Settled
@@ -92,7 +87,7 @@ def recover(
     :raises StateRolledBack: the job has committed more than the document knows; nothing was changed.
     :raises CheckpointError: the document cannot be read, or is another job's; nothing was changed.
     :raises CheckpointMissing: there is no document, although checkpoints of this job are retained.
-    :raises CheckpointConflict: a newer attempt owns the state.
+    :raises CheckpointConflict: a newer attempt owns the state, or another writer was faster each time.
     :raises StateUncertain: a transaction of the document is neither proven committed nor lost, or a checkpoint without
         ranges is part committed and part lost.
         Or the group of a document of the local pace does not say where the job's commits ended.
@@ -102,35 +97,10 @@ def recover(
     :raises CheckpointUnusable: likewise: it cannot be read.
     :raises RestoreRefused: likewise: operators keep state, and that of the checkpoint is not retained.
     """
-    found = store.read()
-    prefix = job.spec.sink.transactional_id_prefix
-    edited = ""
-    if found.text is None:
-        refuse_lost_state(job, retained)
-        refuse_other_than_named(job, clusters)
-        latest = refuse_older_state(None, marks, job)
-        snapshot = _due_snapshot(job, None, clusters.source)
-        claim = CheckpointDocument(
-            job_uid=job.uid, attempt=job.attempt, checkpoint_id=0, created_at=now,
-            parallelism=job.spec.parallelism, prefix=prefix, redeploy_nonce=job.spec.restore.nonce,
-            cluster_id=clusters.source, sink_cluster_id=clusters.other_sink, stateless=noted(job, None),
-        )  # fmt: skip
-    else:
-        previous = decode(found.text, job_uid=job.uid)
-        if previous.attempt >= job.attempt:
-            msg = f"attempt {previous.attempt} has claimed the checkpoint, this is attempt {job.attempt}"
-            raise CheckpointConflict(msg)
-        previous = on_clusters(previous, job, clusters)
-        latest = refuse_older_state(previous, marks, job)
-        snapshot = _due_snapshot(job, previous, clusters.source)
-        engine.rewound(previous.engine)  # refuses a text that is not the engine's
-        edited = signs_of_edit(previous, retained) if previous.local is None else ""
-        # Parallelism stays the writer's: the committables' ranges are derived with it.
-        claim = replace(
-            previous, attempt=job.attempt, drained=False, prefix=prefix,
-            previous_prefixes=_without(prefix, previous.prefixes),
-        )  # fmt: skip
-    version = store.write(encode(claim), expected=found.version)
+    claimed = claim_document(
+        job, store=store, now=now, retained=retained, engine=engine, clusters=clusters, marks=marks
+    )  # fmt: skip
+    claim, version, latest = claimed.document, claimed.version, claimed.latest
     settled = control.settle(claim)
     try:
         splits, lost = splits_after(claim, settled)
@@ -169,7 +139,7 @@ def recover(
         document, left = _stateless(document, job, latest)
         lost = () if left is not None else lost
     document, restored = _served(
-        document, job, retained=retained, engine=engine, latest=latest, recorded=recorded, snapshot=snapshot
+        document, job, retained=retained, engine=engine, latest=latest, recorded=recorded, snapshot=claimed.snapshot
     )
     if aborted or asked or restored is not None:
         version = store.write(encode(document), expected=version)
@@ -177,7 +147,7 @@ def recover(
         LOG.warning("transaction lost: %s [%d, %d) is read and written again", split.partition, split.start, split.stop)
     return Recovery(
         document=document, version=version, first_start=is_first_start(document),
-        lost=lost, committed=committed, aborted=aborted, restored=restored, left=left, edited=edited,
+        lost=lost, committed=committed, aborted=aborted, restored=restored, left=left, edited=claimed.edited,
     )  # fmt: skip
 
 
@@ -230,19 +200,6 @@ def _served(
 
 def _number(latest: Mark | None) -> int:
     return 0 if latest is None else latest.checkpoint_id
-
-
-def _due_snapshot(job: Job, previous: CheckpointDocument | None, cluster_id: str) -> RetainedCheckpoint | None:
-    """The checkpoint of the snapshot that this attempt begins at; None for none. Nothing is written before.
-
-    :raises CheckpointUnusable: it cannot be read. :raises ClusterChanged: it is of another cluster.
-    """
-    name = due_snapshot(job.spec.start_snapshot, job.spec.restore, previous, stateless=job.stateless)
-    if not name or job.settles_only:
-        return None
-    snapshot = snapshot_of(job, name)
-    refuse_snapshot_elsewhere(job, name, snapshot, cluster_id)
-    return snapshot
 
 
 def splits_after(
@@ -308,7 +265,3 @@ def _refuse_replay(
         f" {sum(transaction.committable.records for transaction in gone)} record(s) made of {ranges}"
     )
     raise TransactionLost(msg)
-
-
-def _without(prefix: str, previous: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(other for other in previous if other != prefix))

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.errors import CheckpointConflict, VolumeFull, VolumeUnusable
+from sparkapp.model.errors import VolumeFull, VolumeUnusable
 from sparkapp.model.protocol import ProtocolStep
 from tests.soak.state.story import Story
 from tests.soak.storm import stateful
@@ -115,9 +115,9 @@ class Group:
             host.arm(fault)
         for story in self._stories:
             story.begin(host, may_restore=not self._frozen)
-        thawed = self._thaw()
+        self._thaw()
         strike()
-        allowed = [CheckpointConflict] * thawed + [VolumeFull, VolumeUnusable] * (strike == self._fill)
+        allowed = [VolumeFull, VolumeUnusable] if strike == self._fill else []
         for story in self._stories:
             story.ended(*allowed)
         if host not in [frozen.host for frozen in self._frozen]:
@@ -185,10 +185,10 @@ class Group:
         for host in self._hosts:
             host.close()
 
-    def _thaw(self) -> bool:
-        """While the next attempt starts, or behind a first checkpoint of it. Returns whether something was frozen."""
+    def _thaw(self) -> None:
+        """While the next attempt starts, or behind a first checkpoint of it."""
         if self._thawed == len(self._frozen):
-            return False
+            return
         if self._dice.random() < 0.5:
             story = self._dice.choice(self._stories)
             story.wait(
@@ -197,7 +197,6 @@ class Group:
         self._thawed = len(self._frozen)
         self._frozen[-1].host.signal(signal.SIGCONT)
         self._history.append("thawed")
-        return True
 
     def _await_end_or_records(self) -> None:
         """A fault at a step that no attempt reaches leaves them running: they drain."""
