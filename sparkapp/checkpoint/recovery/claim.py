@@ -1,4 +1,4 @@
-"""The first two steps of a restart: read and validate the document, then claim it for this attempt."""
+"""The first two steps of a restart: read and validate the document, then claim it for this attempt (ADR 113)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_an_attempt_resumes_behind_the_last_document_of_a_driver_that_was_frozen
     assert decode(store.read().text or "", job_uid="uid").attempt == 4
 
 
-def test_a_document_that_is_another_writer_s_each_time_ends_the_attempt_without_a_commit() -> None:
+def test_a_writer_that_is_faster_each_time_ends_the_attempt_without_a_commit() -> None:
     store, control = OvertakenStore(*(document(each) for each in range(7, 40))), FakeControl()
     with pytest.raises(CheckpointConflict):
         start(store, control)
