@@ -251,7 +251,7 @@ class _Host:
         for name, value in settings.items():
             if name.startswith("spark.sql.") and session.conf.isModifiable(name):
                 session.conf.set(name, value)
-        _give_code(self._spark, settings)
+        give_code(self._spark, settings)
         return session
 
     def _end(self, session: SparkSession) -> None:
@@ -265,16 +265,16 @@ class _Host:
             time.sleep(_LOOK_SECONDS)
 
 
-def _give_code(spark: SparkSession, settings: Mapping[str, str]) -> None:
+def give_code(spark: SparkSession, settings: Mapping[str, str]) -> None:
     """Has functions of this attempt run in workers that find its code.
 
     Spark keeps workers by their environment. So an attempt with another folder of code gets new workers.
     """
-    environment = spark.sparkContext.environment
-    environment.pop(_MODULES, None)
+    context = spark.sparkContext
     code = settings.get(f"spark.executorEnv.{_MODULES}")
-    if code is not None:
-        environment[_MODULES] = code
+    others = {name: value for name, value in context.environment.items() if name != _MODULES}
+    # A dictionary of its own: attempts of other threads may send theirs to the JVM.
+    context.environment = others if code is None else others | {_MODULES: code}
 
 
 def _write(file: Path, text: str) -> None:
