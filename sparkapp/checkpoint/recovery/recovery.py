@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sparkapp.checkpoint.recovery.claim import claim_document
+from sparkapp.checkpoint.recovery.claimed_document import claim_document
 from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.engine_texts import EngineTexts
 from sparkapp.checkpoint.recovery.local_starts import resumed

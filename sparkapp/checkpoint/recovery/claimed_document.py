@@ -33,7 +33,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedDocument:
     """A claimed document, and what was found when it was read.
 
     :param version: of the store, for the next write.
@@ -58,7 +58,7 @@ def claim_document(
     engine: EngineTexts,
     clusters: ClusterIds,
     marks: GroupMarks,
-) -> Claim:
+) -> ClaimedDocument:
     """Reads the document and claims it; called by recovery, whose parameters and errors these are.
 
     The driver of an earlier attempt may have been frozen. Where it writes between the two steps, both are repeated:
@@ -83,7 +83,7 @@ def claim_document(
             edited = signs_of_edit(previous, retained) if previous.local is None else ""
         own = _first(job, now, clusters) if previous is None else _next(job, previous)
         try:
-            return Claim(own, store.write(encode(own), expected=found.version), latest, snapshot, edited)
+            return ClaimedDocument(own, store.write(encode(own), expected=found.version), latest, snapshot, edited)
         except CheckpointConflict as conflict:
             tries += 1
             if tries == _TRIES:
