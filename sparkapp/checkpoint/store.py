@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sparkapp.checkpoint.volume import write_durably
+from sparkapp.checkpoint.volume import only_writer, prepared
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict
+
+_LOCK_SECONDS = 30.0
+"""That another process may take to compare a number and to rename a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class CheckpointStore(Protocol):
 
         An answer lost on the way is resolved inside: a write that took effect is never reported as failed.
 
-        :param deadline: of requests and answers; None for the store's own. A file store ignores it.
+        :param deadline: of requests and answers; None for the store's own.
         :raises CheckpointConflict: another writer wrote since ``expected``; the caller is superseded.
         :raises CheckpointMissing: the ConfigMap does not exist.
         :raises CheckpointStoreUnavailable: no answer in time; the write may or may not have taken effect.
@@ -51,9 +54,10 @@ class CheckpointStore(Protocol):
 
 
 class FileStore:
-    """A file on a local disk, for jobs that run without Kubernetes; one writer at a time, durable over a crash.
+    """A file on a local disk, for jobs that run without Kubernetes; durable over a crash.
 
-    Its version is a counter in the file's first line. There is no lock between processes: it is for development.
+    Its version is a counter in the file's first line. A lock of the system makes a write a compare-and-swap: the driver
+    of an earlier attempt may have been stopped and continued.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,10 +71,15 @@ class FileStore:
         return Stored(text, version)
 
     def write(self, text: str, *, expected: str, deadline: Deadline | None = None) -> str:
-        found = self.read().version
-        if found != expected:
-            msg = f"the checkpoint was changed by another writer: version {found}, expected {expected}"
-            raise CheckpointConflict(msg)
         version = str(int(expected) + 1)
-        write_durably(self._path, f"{version}\n{text}")
+        # A process that stops in the slow part, which is the disk's, does not hold the lock.
+        with (
+            prepared(self._path, f"{version}\n{text}") as replace,
+            only_writer(self._path, deadline or Deadline.after(_LOCK_SECONDS)),
+        ):
+            found = self.read().version
+            if found != expected:
+                msg = f"the checkpoint was changed by another writer: version {found}, expected {expected}"
+                raise CheckpointConflict(msg)
+            replace()
         return version

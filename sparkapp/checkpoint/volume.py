@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sparkapp.model.errors import VolumeFull, VolumeUnusable
+from sparkapp.clients.deadline import Deadline
+from sparkapp.model.errors import CheckpointStoreUnavailable, VolumeFull, VolumeUnusable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_LOOK_SECONDS = 0.05
 
 
 @contextmanager
@@ -27,20 +32,66 @@ def writing_to(place: Path) -> Iterator[None]:
         raise kind(msg) from error
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Replaces the file's text; after a crash at any moment the file has the old or the new text, whole.
+@contextmanager
+def prepared(path: Path, text: str) -> Iterator[Callable[[], None]]:
+    """A text on the disk next to its place. The call of what is given puts it there; else it is removed.
 
-    :raises VolumeFull: and VolumeUnusable: nothing was changed.
+    After a crash at any moment the file has the old or the new text, whole. Each thread has a copy of its own.
+
+    :raises VolumeFull: and VolumeUnusable, as the call does: nothing was changed.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing_to(path):
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+    temporary = path.with_name(f".{path.name}.{threading.get_native_id()}.tmp")
+
+    def replace() -> None:
+        with writing_to(path):
             temporary.replace(path)
-        except OSError:
-            # Half a text would keep a full disk full.
+
+    try:
+        with writing_to(path), temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        yield replace
+    finally:
+        # Half a text would keep a full disk full.
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
-            raise
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replaces the file's text, or changes nothing.
+
+    :raises VolumeFull: and VolumeUnusable, as :func:`prepared`.
+    """
+    with prepared(path, text) as replace:
+        replace()
+
+
+@contextmanager
+def only_writer(path: Path, deadline: Deadline) -> Iterator[None]:
+    """Other processes and threads that enter for the same file wait meanwhile. The system ends the lock of the dead.
+
+    :raises CheckpointStoreUnavailable: another process has been inside until the deadline: it stands still.
+    :raises VolumeUnusable: and VolumeFull: there can be no lock.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    with writing_to(lock):
+        number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _is_locked(number, lock):
+            if deadline.expired:
+                msg = f"another process is writing {path}, and stands still"
+                raise CheckpointStoreUnavailable(msg, remedy=f"end that process: fuser --kill {lock}")
+            time.sleep(deadline.bound(_LOOK_SECONDS))
+        yield
+    finally:
+        os.close(number)
+
+
+def _is_locked(number: int, lock: Path) -> bool:
+    with writing_to(lock):
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

@@ -44,7 +44,7 @@ def test_a_document_that_finds_no_room_leaves_the_previous_document_and_no_rest(
     with pytest.raises(VolumeFull):
         store.write("b" * 10_000, expected=version)
     assert store.read() == Stored("a" * 10_000, version)
-    assert sorted(each.name for each in volume.folder.iterdir()) == ["filler", "state"]
+    assert sorted(each.name for each in volume.folder.iterdir()) == [".state.lock", "filler", "state"]
     volume.free()
     assert store.read().version == version
     assert store.write("b", expected=version) == "2"
