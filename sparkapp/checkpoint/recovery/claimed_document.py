@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sparkapp.checkpoint.recovery.cluster_identity import (
     ClusterIds,
@@ -17,12 +18,12 @@ from sparkapp.checkpoint.recovery.restore import snapshot_of
 from sparkapp.checkpoint.recovery.rolled_back import GroupMarks, refuse_older_state
 from sparkapp.checkpoint.recovery.stateless import noted
 from sparkapp.checkpoint.retained import RetainedStore
-from sparkapp.checkpoint.store import CheckpointStore
+from sparkapp.checkpoint.store import CheckpointStore, Stored
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import CheckpointConflict, CheckpointError, KafkaSparkJobError
 from sparkapp.model.job.sections.retention import due_snapshot
 from sparkapp.model.job.spec import Job
 
@@ -61,34 +62,58 @@ def claim_document(
 ) -> ClaimedDocument:
     """Reads the document and claims it; called by recovery, whose parameters and errors these are.
 
-    The driver of an earlier attempt may have been frozen. Where it writes between the two steps, both are repeated:
-    the new document is validated like the first. Before the claim nothing was changed.
+    The driver of an earlier attempt may have been frozen, and may complete a checkpoint meanwhile. So whatever refuses
+    the start, a document that has changed since is read, validated and claimed again. Before the claim nothing was
+    changed.
 
     :raises CheckpointConflict: a newer attempt owns the state, or another writer was faster each time.
     """
-    tries = 0
+    once = partial(_claim, job, store, now=now, retained=retained, engine=engine, clusters=clusters, marks=marks)
+    found, tries = store.read(), 1
     while True:
-        found = store.read()
-        previous = None if found.text is None else _earlier(found.text, job)
-        if previous is None:
-            refuse_lost_state(job, retained)
-            refuse_other_than_named(job, clusters)
-        else:
-            previous = on_clusters(previous, job, clusters)
-        latest = refuse_older_state(previous, marks, job)
-        snapshot = _due_snapshot(job, previous, clusters.source)
-        edited = ""
-        if previous is not None:
-            engine.rewound(previous.engine)  # refuses a text that is not the engine's
-            edited = signs_of_edit(previous, retained) if previous.local is None else ""
-        own = _first(job, now, clusters) if previous is None else _next(job, previous)
         try:
-            return ClaimedDocument(own, store.write(encode(own), expected=found.version), latest, snapshot, edited)
-        except CheckpointConflict as conflict:
-            tries += 1
-            if tries == _TRIES:
+            return once(found)
+        except KafkaSparkJobError as refused:
+            if tries == _TRIES or (newer := _changed(store, found)) is None:
                 raise
-            LOG.warning("the document was changed before the claim, and is read again: %s", conflict.message)
+            LOG.warning("the document was changed before the claim, and is read again: %s", refused.message)
+        found, tries = newer, tries + 1
+
+
+def _changed(store: CheckpointStore, found: Stored) -> Stored | None:
+    """What is there now; None where it is the same, or cannot be read: then the refusal stands."""
+    try:
+        now = store.read()
+    except CheckpointError:
+        return None
+    return None if now == found else now
+
+
+def _claim(
+    job: Job,
+    store: CheckpointStore,
+    found: Stored,
+    *,
+    now: str,
+    retained: RetainedStore,
+    engine: EngineTexts,
+    clusters: ClusterIds,
+    marks: GroupMarks,
+) -> ClaimedDocument:
+    previous = None if found.text is None else _earlier(found.text, job)
+    if previous is None:
+        refuse_lost_state(job, retained)
+        refuse_other_than_named(job, clusters)
+    else:
+        previous = on_clusters(previous, job, clusters)
+    latest = refuse_older_state(previous, marks, job)
+    snapshot = _due_snapshot(job, previous, clusters.source)
+    edited = ""
+    if previous is not None:
+        engine.rewound(previous.engine)  # refuses a text that is not the engine's
+        edited = signs_of_edit(previous, retained) if previous.local is None else ""
+    own = _first(job, now, clusters) if previous is None else _next(job, previous)
+    return ClaimedDocument(own, store.write(encode(own), expected=found.version), latest, snapshot, edited)
 
 
 def _earlier(text: str, job: Job) -> CheckpointDocument:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
 from sparkapp.checkpoint.recovery.cluster_identity import ClusterIds
 from sparkapp.checkpoint.recovery.recovery import Recovery, recover
+from sparkapp.checkpoint.recovery.rolled_back import GroupMarks
 from sparkapp.checkpoint.store import Stored
 from sparkapp.model.checkpoint.codec import decode, encode
+from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointConflict, CheckpointCorrupt
+from sparkapp.model.errors import CheckpointConflict, CheckpointCorrupt, StateRolledBack
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.state.retained_state import QueryState
@@ -51,12 +54,27 @@ def document(checkpoint: int, attempt: int = 3) -> str:
     )  # fmt: skip
 
 
-def start(store: MemoryStore, control: FakeControl) -> Recovery:
+class MarksOfADriverThatResumes(NoMarks):
+    """Before the answer, the driver writes its next document and commits."""
+
+    def __init__(self, store: MemoryStore, checkpoint: int) -> None:
+        self._store = store
+        self._checkpoint = checkpoint
+
+    def of(self, _: CheckpointDocument | None) -> Collection[str]:
+        found = self._store.read()
+        if found.text is None or decode(found.text, job_uid="uid").checkpoint_id < self._checkpoint:
+            self._store.write(document(self._checkpoint), expected=found.version)
+        return [offset_mark("uid", 3, self._checkpoint)]
+
+
+def start(store: MemoryStore, control: FakeControl, marks: GroupMarks | None = None) -> Recovery:
     spec = plain_spec()
     spec = replace(spec, sink=replace(spec.sink, transactional_id_prefix="p"))
     return recover(
         Job(namespace="n", name="job", uid="uid", generation=1, attempt=4, spec=spec), store=store, control=control,
-        now="now", retained=MemoryRetainedStore(), engine=QueryState(), clusters=ClusterIds("", ""), marks=NoMarks(),
+        now="now", retained=MemoryRetainedStore(), engine=QueryState(), clusters=ClusterIds("", ""),
+        marks=marks or NoMarks(),
     )  # fmt: skip
 
 
@@ -82,7 +100,7 @@ def test_a_newer_attempt_that_claims_in_between_ends_the_attempt_at_once() -> No
     store, control = OvertakenStore(document(7), document(7, attempt=5)), FakeControl()
     with pytest.raises(CheckpointConflict, match="attempt 5 has claimed"):
         start(store, control)
-    assert (store.reads, control.calls) == (2, [])
+    assert (store.reads, control.calls) == (3, [])
 
 
 def test_what_was_written_in_between_is_validated_like_the_first_document() -> None:
@@ -90,3 +108,19 @@ def test_what_was_written_in_between_is_validated_like_the_first_document() -> N
     with pytest.raises(CheckpointCorrupt):
         start(store, FakeControl())
     assert store.read().text == '{"formatVersion": 1', "nothing was changed"
+
+
+@pytest.mark.parametrize("text", [document(7), None])
+def test_a_commit_behind_the_read_of_its_document_is_no_sign_of_an_earlier_state(text: str | None) -> None:
+    """The group knows checkpoint 8, and the document that was read before does not."""
+    store = MemoryStore(text)
+    recovery = start(store, FakeControl(), MarksOfADriverThatResumes(store, 8))
+    assert (recovery.document.checkpoint_id, recovery.document.attempt) == (8, 4)
+
+
+def test_a_document_that_is_older_than_its_group_s_commits_is_refused_as_before() -> None:
+    store = MemoryStore(document(7))
+    marks = MarksOfADriverThatResumes(MemoryStore(document(8)), 8)
+    with pytest.raises(StateRolledBack, match=r"the state is at checkpoint 7 .* checkpoint 8 of attempt 3"):
+        start(store, FakeControl(), marks)
+    assert store.read().text == document(7)
