@@ -5,7 +5,7 @@
 ``--nemesis`` runs other schedules (``tests/soak/nemesis``): partitions lose their leaders at a moment of each. It
 starts brokers as it needs them, and counts from the partitions' logs. ``--broker 4.0.0`` is another version of Kafka.
 
-``--state`` runs other schedules (``tests/soak/state``): queries of Spark that keep state, in groups of sixteen that
+``--state`` runs other schedules (``tests/soak/state``): queries of Spark that keep state, in groups of 24 that
 share a driver's process. A group takes minutes, and the whole group of a seed runs.
 
 ``--matrix`` runs every cell of the fault matrix (``tests/integration/faults/matrix.py``) in place of schedules. ``make

@@ -28,7 +28,7 @@ from tests.support.jobs.engine_host import EngineHost
 from tests.support.jobs.local_job import QUICK_JVM, LocalJob
 from tests.support.jobs.volume import disk
 
-TOGETHER = 16
+TOGETHER = 24
 """Jobs of a group."""
 _THAWED_SECONDS = 120.0
 """For a driver that was frozen to see that it was replaced."""
