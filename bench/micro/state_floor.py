@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--loads", type=int, default=10, help="micro-batches that take in all keys")
     parser.add_argument("--changed", type=float, default=0.01, help="share of the keys in a micro-batch behind them")
-    parser.add_argument("--checkpoints", type=int, default=24, help="micro-batches with changes")
+    parser.add_argument("--checkpoints", type=int, default=20, help="micro-batches with changes")
     parser.add_argument("--parallelism", type=int, default=2)
     options = parser.parse_args()
     spark = engine_session(options.parallelism)
