@@ -23,7 +23,7 @@ from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import Mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointConflict, CheckpointError, KafkaSparkJobError
+from sparkapp.model.errors import CheckpointConflict, CheckpointError, CheckpointStoreUnavailable, KafkaSparkJobError
 from sparkapp.model.job.sections.retention import due_snapshot
 from sparkapp.model.job.spec import Job
 
@@ -73,6 +73,8 @@ def claim_document(
     while True:
         try:
             return once(found)
+        except CheckpointStoreUnavailable:
+            raise  # The claim may be written. Another driver's with the same number has the same text.
         except KafkaSparkJobError as refused:
             if tries == _TRIES or (newer := _changed(store, found)) is None:
                 raise

@@ -15,13 +15,13 @@ from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.checkpoint.commit_outcome import offset_mark
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointConflict, CheckpointCorrupt, StateRolledBack
+from sparkapp.model.errors import CheckpointConflict, CheckpointCorrupt, CheckpointStoreUnavailable, StateRolledBack
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.state.retained_state import QueryState
 from tests.support.fakes.group_evidence import NoMarks
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
-from tests.support.fakes.memory_store import MemoryStore
+from tests.support.fakes.memory_store import LossyStore, MemoryStore
 from tests.support.fakes.transactions import FakeControl
 from tests.support.jobs.plain_job import plain_spec
 
@@ -124,3 +124,13 @@ def test_a_document_that_is_older_than_its_group_s_commits_is_refused_as_before(
     with pytest.raises(StateRolledBack, match=r"the state is at checkpoint 7 .* checkpoint 8 of attempt 3"):
         start(store, FakeControl(), marks)
     assert store.read().text == document(7)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_claim_without_an_answer_is_left_to_the_next_attempt(*, is_written: bool) -> None:
+    """Another driver with the same number writes the same text, so the text does not say whose claim it is."""
+    store, control = LossyStore(document(7)), FakeControl()
+    store.silent, store.writes_first = 1, is_written
+    with pytest.raises(CheckpointStoreUnavailable):
+        start(store, control)
+    assert control.calls == []
