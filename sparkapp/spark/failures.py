@@ -16,6 +16,7 @@ from sparkapp.source.refused_record import ranges_of
 from sparkapp.spark.frames.failed.failing_record import printable
 from sparkapp.spark.frames.user_frames import user_error
 
+_REFUSED_FILE = "(?:Mkdirs failed to create file:|Read-only file system|Input/output error|Stale file handle)"
 _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
     (
         re.compile(
@@ -47,11 +48,12 @@ _SPARKS: tuple[tuple[re.Pattern[str], type[KafkaSparkJobError]], ...] = (
     ),
     # Of the operating system, to Spark's writers of the query log, query state and shuffles.
     (re.compile(r"[^\n]*(?:No space left on device|Disk quota exceeded)[^\n]*"), errors.VolumeFull),
-    # The same, where the cause is another, or Hadoop's local files do not say it: a full volume has no new folder.
+    # The same, where the cause is another, or Hadoop's local files do not say it: a full volume has no new folder. A
+    # query's exception begins with the message of its cause, without its class.
     (
         re.compile(
-            r"[^\n]*java\.[a-z.]+\.\w+Exception: (?:Mkdirs failed to create file:"
-            r"|[^\n]*(?:Read-only file system|Input/output error|Stale file handle))[^\n]*"
+            rf"[^\n]*java\.[a-z.]+\.\w+Exception: [^\n]*{_REFUSED_FILE}[^\n]*"
+            rf"|\A[^\n]*{_REFUSED_FILE}[^\n]*(?=\n=== Streaming Query ===)"
         ),
         errors.VolumeUnusable,
     ),

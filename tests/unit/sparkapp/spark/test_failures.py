@@ -138,6 +138,20 @@ def test_a_volume_that_refuses_a_file_of_spark_is_named(cause: str) -> None:
     assert error.message == f"Caused by: {cause}"
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "Mkdirs failed to create file:/state/uid/attempt-3/offsets (exists=false, cwd=file:/)",
+        "/state/uid/attempt-3/commits/.4.tmp (Read-only file system)",
+        "Input/output error",
+    ],
+)
+def test_a_volume_that_refuses_a_file_of_the_query_is_named(cause: str) -> None:
+    """The query's exception has the message of the cause without its class."""
+    error = original_error(f"{cause}\n=== Streaming Query ===\nIdentifier: n.j [id = 1, runId = 2]\nCurrent Offsets:")
+    assert (type(error), error.message) == (VolumeUnusable, cause)
+
+
 def test_an_error_of_a_users_own_file_is_the_users() -> None:
     text = (
         'Traceback (most recent call last):\n  File "/opt/code/rates.py", line 3, in convert\n'
