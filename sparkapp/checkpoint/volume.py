@@ -85,6 +85,8 @@ def only_writer(path: Path, deadline: Deadline) -> Iterator[None]:
             time.sleep(deadline.bound(_LOOK_SECONDS))
         yield
     finally:
+        # A child that was forked meanwhile has the same lock.
+        fcntl.flock(number, fcntl.LOCK_UN)
         os.close(number)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.checkpoint.store import FileStore
+from sparkapp.checkpoint.volume import only_writer
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
 
@@ -67,3 +68,22 @@ def test_a_process_that_stands_still_inside_a_write_is_named_with_a_command(tmp_
     assert FileStore(path).read().text == "one"
     assert FileStore(path).write("two", expected="1") == "2", "the lock of a process that ended is gone"
     assert sorted(each.name for each in tmp_path.iterdir()) == [".state.lock", "state"]
+
+
+def test_a_child_that_was_forked_inside_a_write_does_not_keep_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    with only_writer(path, Deadline.after(5)):
+        inherited = [os.dup(int(each.name)) for each in Path("/proc/self/fd").iterdir() if _is(each, ".state.lock")]
+    try:
+        assert inherited
+        assert FileStore(path).write("one", expected="0", deadline=Deadline.after(0.1)) == "1"
+    finally:
+        for number in inherited:
+            os.close(number)
+
+
+def _is(descriptor: Path, name: str) -> bool:
+    try:
+        return Path(os.readlink(descriptor)).name == name
+    except OSError:
+        return False
