@@ -105,7 +105,7 @@ class CheckpointMissing(CheckpointError):
 
 
 class CheckpointStoreUnavailable(CheckpointError):
-    """The API server did not answer within the deadline."""
+    """The API server did not answer within the deadline. In a local run another process holds the document's lock."""
 
     reason = "CheckpointStoreUnavailable"
     default_remedy = "check the Kubernetes API server; the job restarts by itself"
