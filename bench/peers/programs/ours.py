@@ -15,7 +15,7 @@ from bench.peers.programs.task_lines import TaskLine, serve
 from bench.peers.workload import EVENT_COLUMNS, JSON_COLUMNS, LARGE, Shape
 from sparkapp.checkpoint.pre_committed import Completed
 from sparkapp.model.delivery_guarantee import DeliveryGuarantee, OffsetCommit
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import AttemptOutcome
 
@@ -33,8 +33,6 @@ _CHECKPOINTS = {Engine.MICRO_BATCH: 5, Engine.CONTINUOUS: 2}
 """Of a task over the whole topic: each takes about a second, as with the other contestants."""
 _RECORDS_A_SECOND = 2_000_000
 """That the continuous engine hardly exceeds, so none of its checkpoints takes much longer than a second."""
-_BY_DEFAULT_A_CHECKPOINT: int = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
-"""Of a job that sets nothing. A micro-batch with state takes some ten seconds for it."""
 _UNBOUNDED_RECORDS = 1_000_000
 
 
@@ -98,8 +96,8 @@ def run(spark: SparkSession, task: TaskLine) -> float:
 
 def _records_a_checkpoint(records: int, engine: Engine, shape: Shape) -> int:
     share = max(1, records // _CHECKPOINTS[engine])
-    if shape.keeps_state:
-        return min(share, _BY_DEFAULT_A_CHECKPOINT)
+    if shape.keeps_state:  # some ten seconds of records, with as many as in a job that sets nothing
+        return min(share, DEFAULT_MAX_OFFSETS)
     return min(share, _RECORDS_A_SECOND) if engine is Engine.CONTINUOUS else share
 
 

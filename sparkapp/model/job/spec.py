@@ -90,6 +90,8 @@ def _state_partitions_from(state: Fields, name: str) -> str:
     return found
 
 
+DEFAULT_PARALLELISM = 1
+"""Subtasks of a job whose resource names no number."""
 _NOT_ZERO = Rule("self >= 1", "parallelism must be at least 1: spec.suspend: true stops a job at a checkpoint")
 
 
@@ -142,7 +144,7 @@ class JobSpec:
         "Number of subtasks that read and write in parallel. A change, also by kubectl scale, drains"
         " the job at a checkpoint and resumes it there. With the continuous engine and"
         " checkpoint.commitIntervalMillis 0 the running attempt changes it in place.",
-        default=1,
+        default=DEFAULT_PARALLELISM,
         high=MAX_PARALLELISM,
         low=1,
         form=held_by(_NOT_ZERO),

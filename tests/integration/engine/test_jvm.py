@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob, produce
@@ -19,7 +19,6 @@ from tests.support.patience import until
 pytestmark = pytest.mark.spark
 
 RECORDS = 1000
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
 
 
 def require_spark_died(job: LocalJob) -> None:
@@ -42,7 +41,7 @@ def require_each_once_by_another_attempt(job: LocalJob, broker: str, client: Tra
 def test_a_jvm_that_ends_while_its_job_of_the_continuous_engine_runs(
     local_job: LocalJobs, broker: str, client: TransactionClient, millis: int
 ) -> None:
-    job = local_job(engine=Engine.CONTINUOUS, max_offsets=_MAX_OFFSETS)
+    job = local_job(engine=Engine.CONTINUOUS, max_offsets=DEFAULT_MAX_OFFSETS)
     job.spec = replace(job.spec, commit_interval_millis=millis)
     produce(broker, job.spec.source.topics[0], 0, RECORDS)
     job.start(alone=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import Load
@@ -18,7 +18,6 @@ from tests.support.jobs.local_job import START_SECONDS, LocalJob, produce
 
 pytestmark = pytest.mark.spark
 
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
 _SLOW = """
 import time
 
@@ -51,8 +50,8 @@ def test_the_load_is_what_arrives_what_is_read_and_how_busy_subtasks_are(
     code.mkdir()
     (code / f"slow_{pace.lower()}.py").write_text(_SLOW)
     job = local_job(
-        engine=Engine.MICRO_BATCH if pace == "MicroBatch" else Engine.CONTINUOUS, max_offsets=_MAX_OFFSETS, code=code,
-        transform=Transform(arrow=ArrowTransform(function=f"slow_{pace.lower()}:slow")),
+        engine=Engine.MICRO_BATCH if pace == "MicroBatch" else Engine.CONTINUOUS, max_offsets=DEFAULT_MAX_OFFSETS,
+        code=code, transform=Transform(arrow=ArrowTransform(function=f"slow_{pace.lower()}:slow")),
     )  # fmt: skip
     if pace == "Local":
         job.spec = replace(job.spec, commit_interval_millis=50)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spark_settings import FORCED, FORCED_CONTINUOUS
 from sparkapp.model.job.spec import Engine
@@ -22,11 +22,10 @@ pytestmark = pytest.mark.spark
 
 RECORDS = 3000
 MILLIS = 50
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
 
 
 def of_local_pace(make: LocalJobs, millis: int = MILLIS, **fields: object) -> LocalJob:
-    job = make(engine=Engine.CONTINUOUS, max_offsets=_MAX_OFFSETS, **fields)
+    job = make(engine=Engine.CONTINUOUS, max_offsets=DEFAULT_MAX_OFFSETS, **fields)
     job.spec = replace(job.spec, commit_interval_millis=millis)
     return job
 

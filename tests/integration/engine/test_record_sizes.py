@@ -12,7 +12,7 @@ from sparkapp.clients.transactions.client import TransactionClient
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.sink import TopicFrom
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Engine
 from tests.integration.engine.conftest import LocalJobs
@@ -22,7 +22,6 @@ from tests.support.kafka import visibility
 pytestmark = pytest.mark.spark
 
 PACES = [(Engine.MICRO_BATCH, 0), (Engine.CONTINUOUS, 0), (Engine.CONTINUOUS, 50)]
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
 LETTER_LIMIT = 20_000
 
 
@@ -31,7 +30,7 @@ def make(request: pytest.FixtureRequest, local_job: LocalJobs) -> Callable[..., 
     engine, millis = request.param
 
     def made(**fields: object) -> LocalJob:
-        job = local_job(engine=engine, partitions=1, parallelism=1, max_offsets=_MAX_OFFSETS, **fields)
+        job = local_job(engine=engine, partitions=1, parallelism=1, max_offsets=DEFAULT_MAX_OFFSETS, **fields)
         job.spec = replace(job.spec, commit_interval_millis=millis)
         return job
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkapp.clients.transactions.client import TransactionClient
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS
 from sparkapp.model.job.spec import Engine
 from sparkapp.model.report import Termination
 from tests.integration.engine.conftest import LocalJobs
@@ -20,14 +20,13 @@ pytestmark = pytest.mark.spark
 
 PACES = [(Engine.MICRO_BATCH, 0), (Engine.CONTINUOUS, 0), (Engine.CONTINUOUS, 50)]
 YEAR_2020 = 1_577_836_800_000
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"].default
 
 
 @pytest.fixture(params=PACES, ids=["micro-batch", "continuous", "local-pace"])
 def job(request: pytest.FixtureRequest, local_job: LocalJobs) -> LocalJob:
     """Copies one partition."""
     engine, millis = request.param
-    made = local_job(engine=engine, partitions=1, parallelism=1, max_offsets=_MAX_OFFSETS)
+    made = local_job(engine=engine, partitions=1, parallelism=1, max_offsets=DEFAULT_MAX_OFFSETS)
     made.spec = replace(made.spec, commit_interval_millis=millis)
     return made
 

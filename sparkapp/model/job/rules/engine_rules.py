@@ -10,11 +10,10 @@ from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.errors.requirement import require
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.rules.narrow_sql.query import narrow_query
-from sparkapp.model.job.sections.source import Source
+from sparkapp.model.job.sections.source import DEFAULT_MAX_OFFSETS, Source
 from sparkapp.model.job.spec import Engine, JobSpec
 
 MIN_CONTINUOUS_POOL = 3
-_MAX_OFFSETS = Source.__dataclass_fields__["max_offsets_per_checkpoint"]
 
 
 def check_engine(spec: JobSpec) -> None:
@@ -73,7 +72,7 @@ def _check_local_pace(spec: JobSpec, engine: Engine, reason: str) -> None:
         "must exceed checkpoint.commitIntervalMillis, or the brokers abort transactions before their commits",
         f"set sink.transactions.timeoutSeconds to more than {spec.commit_interval_millis / 1000:g}",
     )
-    capped = ("limits.maxOffsetsPerCheckpoint",) * (source.max_offsets_per_checkpoint != _MAX_OFFSETS.default)
+    capped = ("limits.maxOffsetsPerCheckpoint",) * (source.max_offsets_per_checkpoint != DEFAULT_MAX_OFFSETS)
     for field in (*capped, *planned_by(source)):
         require(
             False,

@@ -41,6 +41,9 @@ class IsolationLevel(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
+DEFAULT_MAX_OFFSETS = 1_000_000
+"""Offsets that a checkpoint covers where the resource sets no limit."""
+
 _EXPRESSION = Rule(
     "[''.matches(self)].size() == 1",
     "source.topicPattern must be an RE2 expression: RE2 has no look-around and no back-references; write it without"
@@ -135,7 +138,7 @@ class Source:
     )
     max_offsets_per_checkpoint: int = at(
         "Maximum number of offsets that a checkpoint covers.",
-        default=1_000_000,
+        default=DEFAULT_MAX_OFFSETS,
         low=1,
         high=1000000000,
         is_long=True,

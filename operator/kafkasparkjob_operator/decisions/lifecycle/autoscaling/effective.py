@@ -14,14 +14,12 @@ from kafkasparkjob_operator.workload.fields import OperatorSpec
 from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import read_part
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.spec import JobSpec
-
-_DEFAULT: int = JobSpec.__dataclass_fields__["parallelism"].default
+from sparkapp.model.job.spec import DEFAULT_PARALLELISM
 
 
 def own_parallelism(job: JobResource) -> int:
     """``spec.parallelism`` as its owner has written it."""
-    own = job.spec.get("parallelism", _DEFAULT)
+    own = job.spec.get("parallelism", DEFAULT_PARALLELISM)
     return own if type(own) is int else 0
 
 
