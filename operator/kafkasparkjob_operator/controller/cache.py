@@ -116,10 +116,12 @@ class Cache:
         *,
         since: int,
         claims: Mapping[int, str],
+        code: str,
     ) -> bool:
         """Stores the result of a live look; it also heals lost watch events.
 
         :param claims: UIDs of the attempts' ConfigMaps, by number, which are not watched.
+        :param code: digest of the job's modules.
         :param since: :meth:`changes` when the look began.
         :returns: False where a watch has brought a change meanwhile: nothing is stored; look again.
         """
@@ -129,6 +131,7 @@ class Cache:
         self._keep_job(key, body)
         self._pods[key] = {pod.uid: pod for pod in pods}
         self._attempts[key] = claims
+        self._code[key] = code
         if report is not None:
             self._keep_report(key, report)
         return True
@@ -315,10 +318,12 @@ class Cache:
         return generation if uid == driver_uid and self._clock() < until else 0
 
     def put_code(self, key: JobKey, digest: str) -> bool:
-        """Stores the digest of the job's modules; True where it has changed."""
-        previous = self._code.get(key)
+        """Stores the digest of the job's modules that their watch has read; False where the cache has it already."""
+        if self._code.get(key) == digest:
+            return False
+        self._count_change(key)
         self._code[key] = digest
-        return previous != digest
+        return True
 
     def drop_report(self, key: JobKey) -> None:
         """The report's ConfigMap is gone. A driver cannot create it."""

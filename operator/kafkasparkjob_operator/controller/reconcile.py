@@ -252,8 +252,9 @@ class Reconciler:
             ages=self._cache.ages(key, found.report),
             ended_driver=self._cache.ended_driver(key, job.driver_uid), taken=self._failures.taken(key),
         )  # fmt: skip
-        self._cache.put_code(key, code)
-        if self._cache.put_look(found.body, observation.pods, found.report, since=changes, claims=observation.claims):
+        if self._cache.put_look(
+            found.body, observation.pods, found.report, since=changes, claims=observation.claims, code=code
+        ):
             self._looked_at[key] = began
         else:
             # The watch has already queued the newer event; the next look is live.

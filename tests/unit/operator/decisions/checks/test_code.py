@@ -282,6 +282,31 @@ async def test_contents_are_read_where_the_version_is_new(operator_fixture: Oper
     assert await watch.look() == 0
 
 
+async def test_a_late_answer_does_not_hide_changed_modules(
+    operator_fixture: OperatorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch reads a version once, so an earlier content of a live look must not replace what it has read."""
+    kubernetes = operator_fixture.kubernetes
+    watch = CodeWatch(kubernetes, operator_fixture.cache, operator_fixture.queue)
+    await watch.look()
+    get, late = kubernetes.get, ["modules"]
+
+    async def answered_late(kind: str, namespace: str, name: str) -> Any:
+        body = await get(kind, namespace, name)
+        if name in late:
+            late.remove(name)
+            put_code(operator_fixture, "two", version="2")
+            await watch.look()
+        return body
+
+    monkeypatch.setattr(kubernetes, "get", answered_late)
+    operator_fixture.reconciler.forget_looks()
+    await operator_fixture.reconciler.reconcile(KEY)
+    assert not late
+    await operator_fixture.reconciler.reconcile(KEY)
+    assert operator_fixture.status["reason"] == "CodeChanged"
+
+
 async def test_a_list_that_fails_is_asked_again(operator_fixture: OperatorFixture) -> None:
     cluster: Any = Counting(operator_fixture.kubernetes)
     watch = CodeWatch(cluster, operator_fixture.cache, operator_fixture.queue)
