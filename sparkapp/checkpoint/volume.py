@@ -15,6 +15,8 @@ from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import CheckpointStoreUnavailable, VolumeFull, VolumeUnusable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NOT_FOR_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+"""Answers of file systems that have no such call for a folder, and write its entries at once."""
 _LOOK_SECONDS = 0.05
 
 
@@ -36,15 +38,17 @@ def writing_to(place: Path) -> Iterator[None]:
 def prepared(path: Path, text: str) -> Iterator[Callable[[], None]]:
     """A text on the disk next to its place. The call of what is given puts it there; else it is removed.
 
-    After a crash at any moment the file has the old or the new text, whole. Each thread has a copy of its own.
+    After a crash at any moment the file has the old or the new text, whole. Behind the call it has the new text, also
+    after a loss of power. Each thread has a copy of its own.
 
-    :raises VolumeFull: and VolumeUnusable, as the call does: nothing was changed.
+    :raises VolumeFull: and VolumeUnusable: nothing was changed. The call raises them, too: the file has either text.
     """
     temporary = path.with_name(f".{path.name}.{threading.get_native_id()}.tmp")
 
     def replace() -> None:
         with writing_to(path):
             temporary.replace(path)
+            force_folder(str(path.parent))
 
     try:
         with writing_to(path), temporary.open("w", encoding="utf-8") as file:
@@ -65,6 +69,33 @@ def write_durably(path: Path, text: str) -> None:
     """
     with prepared(path, text) as replace:
         replace()
+
+
+def force_file(path: str) -> None:
+    """Returns when the disk has the file. A file that is gone needs nothing.
+
+    :raises OSError: the disk may not have it.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def force_folder(path: str) -> None:
+    """Forces the entries of a folder, where its file system has a call for that.
+
+    :raises OSError: the disk may not have them.
+    """
+    try:
+        force_file(path)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_FOLDERS:
+            raise
 
 
 @contextmanager

@@ -11,16 +11,13 @@ forced before the next document. The changes that it stands for stay longer than
 
 from __future__ import annotations
 
-import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sparkapp.checkpoint.volume import writing_to
+from sparkapp.checkpoint.volume import force_file, force_folder, writing_to
 
 _THREADS = 8
-_NOT_FOR_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
-"""Answers of file systems that have no such call for a folder, and write its entries at once."""
 
 
 class DurableFiles:
@@ -59,7 +56,7 @@ class DurableFiles:
             if not self._forced:
                 folders += self._above
             with ThreadPoolExecutor(_THREADS) as threads:
-                list(threads.map(_force_file, files))
+                list(threads.map(force_file, files))
                 list(threads.map(force_folder, folders))
             self._forced = found
 
@@ -71,23 +68,3 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in found if not (entry.name.startswith(".") and ".tmp" in entry.name)]
     except FileNotFoundError:
         return []
-
-
-def _force_file(path: str) -> None:
-    try:
-        number = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return  # Spark has removed an old version
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def force_folder(path: str) -> None:
-    """Forces the entries of a folder, where its file system has a call for that."""
-    try:
-        _force_file(path)
-    except OSError as error:
-        if error.errno not in _NOT_FOR_FOLDERS:
-            raise

@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.volume import writing_to
+from sparkapp.checkpoint.volume import force_folder, writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import CheckpointUnusable, QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.adopted_state import adopt
-from sparkapp.spark.state.durable_files import DurableFiles, force_folder
+from sparkapp.spark.state.durable_files import DurableFiles
 
 _SHOWN = 3
 

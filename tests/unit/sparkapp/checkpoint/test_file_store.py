@@ -34,6 +34,20 @@ def test_of_two_writes_of_a_version_the_second_is_refused(tmp_path: Path, monkey
     assert written == ["1"]
 
 
+def test_the_disk_has_the_new_name_when_a_write_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka commits behind the write. A rename that a loss of power undoes would leave the document before it."""
+    path, fsync = tmp_path / "state", os.fsync
+    forced: list[tuple[str, bool]] = []
+
+    def seen(number: int) -> None:
+        forced.append((os.readlink(f"/proc/self/fd/{number}"), path.exists()))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    FileStore(path).write("text", expected="0")
+    assert forced[-1] == (str(tmp_path), True)
+
+
 def test_threads_that_count_together_lose_no_step(tmp_path: Path) -> None:
     path, steps = tmp_path / "state", 25
     FileStore(path).write("0", expected="0")
