@@ -79,7 +79,7 @@ class _Operator:
             self.cluster, self.cache, self.queue, metrics=self.metrics,
             may_act=lambda: self.leadership.leading, includes=self.namespaces.includes,
             numbers_seconds=settings.numbers_seconds, network_rules=settings.network_rules,
-            concurrent_restarts=settings.concurrent_restarts,
+            driver_policy=settings.driver_policy, concurrent_restarts=settings.concurrent_restarts,
             decide=partial(plan, deletion_seconds=settings.deletion_seconds, settings=jobs),
         )  # fmt: skip
         self.sweep = Sweep(

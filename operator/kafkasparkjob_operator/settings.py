@@ -55,6 +55,8 @@ class Settings:
     """Id of this Kubernetes cluster in the default names of new jobs at Kafka; empty for none."""
     network_rules: NetworkRules = field(default_factory=dict)
     """What NetworkPolicies admit in addition to the job's own pods, as a JSON object. Empty for no policies."""
+    driver_policy: str = ""
+    """Name of the admission policy that confines the jobs' drivers. Empty: the policies of all releases do."""
     default_job_image: str = ""
     """Image of jobs without ``spec.image``; empty requires the field."""
     job_image_pull_secrets: tuple[str, ...] = ()
@@ -101,6 +103,7 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
         transactional_id_prefixes=_lists(environ, "TRANSACTIONAL_ID_PREFIXES"),
         cluster_id=environ.get(_PREFIX + "CLUSTER_ID", default.cluster_id),
         network_rules=_network_rules(environ, "NETWORK_RULES"),
+        driver_policy=environ.get(_PREFIX + "DRIVER_POLICY", default.driver_policy),
         default_job_image=environ.get(_PREFIX + "DEFAULT_JOB_IMAGE", default.default_job_image),
         job_image_pull_secrets=_strings(environ, "JOB_IMAGE_PULL_SECRETS"),
         driver_pod_template=_object(environ, "DRIVER_POD_TEMPLATE"),

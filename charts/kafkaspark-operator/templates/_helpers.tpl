@@ -32,6 +32,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- printf "%s-%s" .Release.Namespace (include "kafkaspark.fullname" .) }}
 {{- end }}
 
+{{/* The admission policy that confines the drivers of this release. Their Roles name it. */}}
+{{- define "kafkaspark.driverPolicy" -}}
+{{- printf "%s-drivers" (include "kafkaspark.clusterName" .) }}
+{{- end }}
+
 {{- define "kafkaspark.labels" -}}
 {{ include "kafkaspark.selectorLabels" . }}
 {{ include "kafkaspark.otherLabels" . }}
@@ -180,7 +185,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [secrets, configmaps, persistentvolumeclaims, serviceaccounts]
   verbs: [use]
 - apiGroups: [streaming.kafkaspark.io]
-  resources: [executorimages, executoraudiences, executormetadata]
+  resources: [executorimages, executoraudiences, executormetadata, driverpolicies]
   verbs: [use]
 - apiGroups: [""]
   resources: [events]

@@ -90,12 +90,14 @@ class PlanRunner:
 
     :param may_act: called before every write.
     :param network_rules: of the jobs' NetworkPolicies; empty for no policies.
+    :param policy: the admission policy that confines the jobs' drivers; empty for those of all releases.
     """
 
-    def __init__(self, cluster: Cluster, may_act: Callable[[], bool], network_rules: NetworkRules) -> None:
+    def __init__(self, cluster: Cluster, may_act: Callable[[], bool], network_rules: NetworkRules, policy: str) -> None:
         self._cluster = cluster
         self._may_act = may_act
         self._network_rules = network_rules
+        self._driver_policy = policy
 
     def guard(self) -> Cluster:
         """The cluster, for a single write.
@@ -337,7 +339,7 @@ class PlanRunner:
 
     def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
         # The API server refuses a binding before its Role exists.
-        yield role(job, references), role_binding(job)
+        yield role(job, references, policy=self._driver_policy), role_binding(job)
         for manifest in (
             checkpoints_config_map(job), report_config_map(job), *network_policies(job, self._network_rules)
         ):  # fmt: skip

@@ -76,6 +76,7 @@ class Reconciler:
     :param numbers_seconds: minimum seconds between two writes of progress numbers alone.
     :param decide: the state machine with the operator's settings.
     :param network_rules: of the jobs' NetworkPolicies; none for no policies.
+    :param driver_policy: the admission policy that confines the jobs' drivers; empty for those of all releases.
     :param concurrent_restarts: jobs that may restart unasked at the same time; 0 for any number.
     :param now: the wall clock.
     """
@@ -92,6 +93,7 @@ class Reconciler:
         numbers_seconds: float = 5,
         decide: Callable[[Observation, datetime], Plan] = plan,
         network_rules: NetworkRules | None = None,
+        driver_policy: str = "",
         concurrent_restarts: int = 0,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
@@ -102,7 +104,7 @@ class Reconciler:
         self._may_act, self._includes = may_act, includes
         self._numbers_seconds = numbers_seconds
         self._plan, self._now = decide, now
-        self._runner = PlanRunner(cluster, may_act, network_rules or {})
+        self._runner = PlanRunner(cluster, may_act, network_rules or {}, driver_policy)
         dropped, throttled = metrics.observe_dropped_event, metrics.events_throttled.inc
         self._recorder = EventRecorder(self._runner.guard, dropped=dropped, throttled=throttled, now=now)
         self._restarting = RestartingJobs(concurrent_restarts, clock=time.monotonic, wake=queue.add)

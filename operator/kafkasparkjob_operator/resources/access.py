@@ -15,6 +15,10 @@ USE = "use"
 VIRTUAL = {"images": "executorimages", "audiences": "executoraudiences", "metadata": "executormetadata"}
 """Resources of our API group that exist in Roles alone. Their names are images, audiences of tokens, and labels
 and annotations of executors."""
+POLICIES = "driverpolicies"
+"""Resource of our API group that exists in Roles alone: the admission policies of releases."""
+_ANY_POLICY = "any"
+"""Name with which a Role says that it names a policy. All policies confine a driver whose Role does not say so."""
 
 
 def service_account(job: JobIdentity) -> dict[str, Any]:
@@ -36,15 +40,18 @@ def _service_account(job: JobIdentity, name: str) -> dict[str, Any]:
     }
 
 
-def role(job: JobIdentity, references: References) -> dict[str, Any]:
+def role(job: JobIdentity, references: References, *, policy: str = "") -> dict[str, Any]:
     """Rights on the job's three ConfigMaps by name, and on pods, because Spark's driver starts executors.
 
     :param references: the names that the executors of the job's attempts refer to.
+    :param policy: the admission policy that confines the driver, and no other release's; empty for those of all.
     """
     used = [
         _rule(names.GROUP if kind in VIRTUAL else "", VIRTUAL.get(kind, kind), (USE,), granted)
         for kind, granted in references.record().items()
     ]
+    if policy:
+        used.append(_rule(names.GROUP, POLICIES, (USE,), [policy, _ANY_POLICY]))
     config_maps = [
         names.state_config_map(job.name), names.checkpoints_config_map(job.name), names.report_config_map(job.name),
     ]  # fmt: skip

@@ -81,6 +81,12 @@ class AdmissionPolicies:
             body = json.loads(text.replace(_POLICY, f"operator-{name}"))
             self._api.apply(_path(body), body)
 
+    def remove(self) -> None:
+        """Returns when they are no longer in force."""
+        for manifest in self._manifests:
+            self._api.call("DELETE", _path(manifest))
+        await_in_force(self._api)
+
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
         """Without the policies, until the block ends."""

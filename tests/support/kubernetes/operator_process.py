@@ -15,6 +15,9 @@ from pathlib import Path
 from localcluster.machine.ports import free_ports
 from tests.support.kubernetes.api_client import REPOSITORY, await_that
 
+DRIVER_POLICY = "kafkaspark-system-kafkaspark-operator-drivers"
+"""That of the chart as the tests render it."""
+
 
 class OperatorProcess:
     """Runs ``python -m kafkasparkjob_operator`` against one API server and one namespace."""
@@ -23,7 +26,7 @@ class OperatorProcess:
         (self.port,) = free_ports(1)
         given = {
             "namespace": namespace, "watch_namespaces": namespace, "http_port": str(self.port), "numbers_seconds": "1",
-            "identity": f"operator-{self.port}", **(settings or {}),
+            "identity": f"operator-{self.port}", "driver_policy": DRIVER_POLICY, **(settings or {}),
         }  # fmt: skip
         environment = {f"KAFKASPARK_OPERATOR_{name.upper()}": value for name, value in given.items()}
         self._log = log

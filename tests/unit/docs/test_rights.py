@@ -46,7 +46,7 @@ def test_the_charts_readme_has_every_right_of_the_operator() -> None:
 
 
 def test_the_threat_model_has_every_right_of_a_driver() -> None:
-    rules = role(JobIdentity("team", "JOB", "uid"), References(secrets=("x",)))["rules"]
+    rules = role(JobIdentity("team", "JOB", "uid"), References(secrets=("x",)), policy="drivers")["rules"]
     document = (ROOT / "docs/security.md").read_text(encoding="utf-8")
     text = document.split("Its Role allows:")[1].split("\n\n")[1]
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", text, re.MULTILINE))
@@ -55,4 +55,6 @@ def test_the_threat_model_has_every_right_of_a_driver() -> None:
     assert said["pods"] == granted["pods"]
     (config_maps,) = (verbs for name, verbs in said.items() if "`JOB-state`" in name)
     assert config_maps == granted["configmaps"]
-    assert {*said["the job's own resource"], *said["the names that the executors refer to"]} == {"drive", "use"}
+    assert granted["kafkasparkjobs"] == said["the job's own resource"]
+    assert granted["secrets"] == said["the names that the executors refer to"]
+    assert granted["driverpolicies"] == said["the name of the release's policy"]

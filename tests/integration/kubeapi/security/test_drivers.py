@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 
 from kafkasparkjob_operator.identity import ANNOTATION_METADATA
 from kafkasparkjob_operator.resources.acceptance import MOST_METADATA, MOST_METADATA_CHARACTERS
+from kafkasparkjob_operator.resources.access import POLICIES
 from kafkasparkjob_operator.resources.executor_metadata import metadata_text
 from sparkapp.model import names
 from tests.integration.kubeapi.conftest import operators
@@ -29,7 +31,7 @@ from tests.support.kubernetes.attacks import (
     variable,
 )
 from tests.support.kubernetes.driver_token import DriverToken
-from tests.support.kubernetes.operator_process import Place
+from tests.support.kubernetes.operator_process import DRIVER_POLICY, Place
 
 JOB = "a-driver-job"
 """The name of the job has the end of a driver's service account in it."""
@@ -161,6 +163,43 @@ def test_the_expressions_have_no_error_of_type(policies: AdmissionPolicies) -> N
 def test_a_driver_creates_and_deletes_its_executors(driver: DriverToken, executor: dict[str, Any]) -> None:
     driver.send("POST", "pods", executor)
     driver.send("DELETE", f"pods/{executor['metadata']['name']}")
+
+
+@pytest.fixture
+def neighbour(
+    api: ApiClient, chart: Callable[..., list[dict[str, Any]]], policies: AdmissionPolicies
+) -> Iterator[None]:
+    """The policy for drivers of another release, whose jobs have another user."""
+    text = json.dumps(chart("job.podSecurityContext.runAsUser=12345")).replace(DRIVER_POLICY, "neighbour-drivers")
+    installed = AdmissionPolicies(
+        api, (each for each in json.loads(text) if each["metadata"]["name"] == "neighbour-drivers")
+    )
+    installed.enforce()
+    yield
+    installed.remove()
+
+
+@pytest.mark.usefixtures("neighbour")
+def test_the_policy_of_another_release_confines_no_driver_of_this_release(
+    driver: DriverToken, executor: dict[str, Any], api: ApiClient
+) -> None:
+    """It does confine a driver whose Role names no policy, as the Roles of earlier releases do."""
+    driver.send("POST", "pods?dryRun=All", executor)
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{driver.namespace}/roles/{JOB}-driver"
+    rules = api.call("GET", role)["rules"]
+    earlier = [rule for rule in rules if POLICIES not in rule["resources"]]
+    assert len(earlier) == len(rules) - 1
+
+    def is_refused() -> bool:
+        api.merge(role, {"rules": earlier})  # each time: the operator may apply its own meanwhile
+        try:
+            driver.send("POST", "pods?dryRun=All", executor)
+        except ApiError as error:
+            return "has the security context of the executors' template" in error.message
+        return False
+
+    await_that("the other release's policy refuses the executor", is_refused)
+    api.merge(role, {"rules": rules})
 
 
 def test_a_deletion_by_selector_reaches_its_own_executors_only(

@@ -22,6 +22,7 @@ from tests.support.kubernetes.api_server_job import LiveJob
 from tests.support.kubernetes.attacks import MERGE
 from tests.support.kubernetes.operator_fixture import job_body
 from tests.support.kubernetes.operator_process import OperatorProcess, Place
+from tests.support.kubernetes.reported_load import MORE, POLICY, reports
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
@@ -392,7 +393,7 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     place: Place, api: ApiClient, kubeconfig: Path, chart: Callable[..., list[dict[str, Any]]],
     start_operator: Callable[..., OperatorProcess],
 ) -> None:  # fmt: skip
-    """Two lives: standby, drift, failure, a taken name, no more NetworkPolicies, a finalizer; and an end with a TTL."""
+    """Two lives: standby, drift, failure, a taken name, no more NetworkPolicies, a finalizer, a TTL, and a load."""
     first = start_operator(network_rules=network_rules(chart))
     first.await_leading()
     job = LiveJob(api, place.namespace)
@@ -420,6 +421,10 @@ def test_each_granted_verb_is_used_and_no_other_is_asked_for(
     ended.create(source={"stopping": {"mode": "Latest"}}, ttlSecondsAfterFinished=0)
     ended.finish()
     await_that("the finished job is deleted", lambda: api.get(ended.path) is None)
+    busy = LiveJob(api, place.namespace, "busy")
+    busy.create(engine="Continuous", autoscaler={**POLICY, "dryRun": True})
+    busy.run(1)
+    reports(busy, MORE, lambda: "ScalingAdvised" in dict(busy.events), parallelism=2, rescales=True)
     first.stop()
 
     base = f"{RBAC}/namespaces/{job.namespace}"
