@@ -38,7 +38,7 @@ from kafkasparkjob_operator.decisions.plan import (
 )
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
-from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, stable_choice
+from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, way_back
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
@@ -111,7 +111,7 @@ def decide_start(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
         )
     else:
-        fallback = stable_choice(draft, observation, live, settings)
+        fallback = way_back(draft, observation, live, settings)
         fallback = fallback or last_accepted(draft, observation, live, settings)
         if fallback is None:
             message = "the spec is invalid: see condition ConfigValid"

@@ -166,7 +166,7 @@ class _Planner:
         )  # fmt: skip
 
     def _refuse(self, cause: Cause) -> None:
-        refuse(self.draft, self.observation, cause)
+        refuse(self.draft, self.observation, self.desired, cause)
         decide_target(self.draft, self.observation, self.desired, self.settings)
 
     def _live(self) -> Live:
@@ -244,7 +244,7 @@ class _Planner:
         """Stops the driver for a changed resource, when nothing is known against the change."""
         desired, back = self.desired, has_gone_back(self.draft)
         if desired is not None and back:  # its parallelism and its restart may change
-            choice = upgrade.stable_choice(self.draft, self.observation, self._live(), self.settings)
+            choice = upgrade.way_back(self.draft, self.observation, self._live(), self.settings)
             desired = None if choice is None else choice[1]
         is_current = self.draft.section("attempt").get("generation") == self.job.generation
         if desired is None or (is_current and not rescale_due(self.draft, driver, report, desired)):
@@ -345,7 +345,7 @@ class _Planner:
         if self.attempt and not attempt.get("outcome"):
             record_ending(self.draft, self.observation, live, driver)
             rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
-            aborted = upgrade.aborted_drain(self.draft, self.desired)
+            aborted = upgrade.aborted_drain(self.draft, self.job.identity, self.desired)
             if aborted is not None and not is_refused(self.draft):
                 self._refuse(aborted)
         self._goes_back(None)

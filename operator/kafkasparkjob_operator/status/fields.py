@@ -135,11 +135,11 @@ class Refused:
     message: str | None = at("Failure, its cause and the remedy.", default=None)
     code: str | None = at("Digest of the transform's modules that failed.", default=None)
     back_to: str | None = at(
-        "Name of the revision that the job has gone back to. The refused revision is tried again after a change of the"
-        " resource or of its modules only.",
+        "Name of the revision that the job has gone back to. The refused revision is tried again with other modules,"
+        " another spec.restartNonce or another spec.upgrade only.",
         default=None,
     )
-    restart_nonce: int | None = at("Value of spec.restartNonce at that time.", default=None, is_long=True)
+    request: str | None = at("Digest of spec.restartNonce and spec.upgrade at that time.", default=None)
     standing: bool | None = at("True for the present resource. Earlier refusals are history.", default=None)
 
 

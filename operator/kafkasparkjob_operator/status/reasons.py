@@ -83,8 +83,10 @@ class JobReason(ExplainedReason):
     )
     DRAIN_TIMED_OUT = (
         "DrainTimedOut",
-        "`status.refused.reason` of a change whose drain has not ended in time, with `upgrade.drainFallback: Abort`.",
-        "Raise `spec.upgrade.drainTimeoutSeconds`, or choose `drainFallback: LastCheckpoint`.",
+        "`status.refused.reason` of another revision for which the drain has not ended in time, with"
+        " `upgrade.drainFallback: Abort`.",
+        "Raise `spec.upgrade.drainTimeoutSeconds`. Or use the command of the message, which sets `drainFallback:"
+        " LastCheckpoint`. Both try the change again.",
     )
     DRAINED = "Drained", "The driver has stopped after its last checkpoint."
     DRAINING = "Draining", "The driver completes its last checkpoint."
@@ -300,7 +302,8 @@ class JobReason(ExplainedReason):
         "RolledBack",
         "A new revision has failed before it was stable, or the drain for it has not ended in time. The job runs the"
         " revision of before and is `Ready`. `Stalled` is True, with both revisions and the cause.",
-        "Correct the resource or its modules. The refused revision is not tried again before.",
+        "Correct the resource or its modules. To try the refused revision again, change `spec.restartNonce` or"
+        " `spec.upgrade`.",
     )
     RUNNING = "Running", "Checkpoints complete."
     SCALE_IGNORED = (

@@ -118,7 +118,7 @@ class DrainFallback(StrEnum):
     LAST_CHECKPOINT = "LastCheckpoint"
     """The change takes place: the next attempt resumes at the last checkpoint."""
     ABORT = "Abort"
-    """The change is refused: the next attempt has the revision of before."""
+    """Another revision is refused: the next attempt has the revision of before."""
 
 
 class RollbackPolicy(StrEnum):
@@ -168,7 +168,8 @@ class UpgradePolicy:
     )
     drain_fallback: DrainFallback = at(
         "Reaction to a drain that has not ended in time. LastCheckpoint makes the change all the same. Abort refuses"
-        " the change, and the next attempt has the revision of before.",
+        " another revision, and the next attempt has the revision of before. A restart and a rescale take place in both"
+        " cases: they have the same revision, and the attempt has ended.",
         default=DrainFallback.LAST_CHECKPOINT,
     )
     progress_deadline_seconds: int = at(

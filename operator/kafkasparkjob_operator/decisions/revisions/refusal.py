@@ -6,7 +6,9 @@ changes again, or the standby driver is prepared after all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST
@@ -16,7 +18,7 @@ from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
-from kafkasparkjob_operator.workload import DesiredJob
+from kafkasparkjob_operator.workload import DesiredJob, UpgradePolicy
 
 OF_THE_IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -29,6 +31,8 @@ _DEFAULT_IMAGE = (
 )
 _OWN_IMAGE = "spec.image names this image: correct it, or add a Secret for its registry to spec.imagePullSecrets"
 _CODE = "code"
+_REQUEST = "request"
+"""``status.refused``: what asks for the revision, next to its content."""
 FAILURES = 3
 """Consecutive failures after which the spec of the attempts no longer counts as a spec that works."""
 
@@ -88,10 +92,23 @@ def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | 
     return Cause(reason=reason, message=message)
 
 
-def refuse(draft: StatusDraft, observation: Observation, cause: Cause) -> None:
+def _request(desired: DesiredJob | None) -> str:
+    """Digest of what is no part of a revision, and yet asks for it again; empty where the resource is invalid.
+
+    That is ``restartNonce``, and ``upgrade``, which says how a change is made. A default is the same as no value.
+    """
+    if desired is None:
+        return ""
+    chosen = asdict(desired.upgrade).items() - asdict(UpgradePolicy()).items()
+    return hashlib.sha256(json.dumps([desired.restart_nonce, sorted(chosen)]).encode()).hexdigest()[:16]
+
+
+def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | None, cause: Cause) -> None:
     """Writes that the change is refused.
 
     Called while the attempt runs that it would replace, or where the job goes back to another revision.
+
+    :param desired: of the resource; None where it is invalid.
     """
     attempt, generation = draft.section("attempt"), observation.job.generation
     revision = draft.section(TARGET).get("revision")
@@ -106,7 +123,7 @@ def refuse(draft: StatusDraft, observation: Observation, cause: Cause) -> None:
         entry = {
             "revision": revision, "generation": generation, "reason": cause.reason, "message": message,
             "code": observation.code, "time": format_time(draft.now), "backTo": cause.back_to,
-            "restartNonce": observation.job.spec.get("restartNonce", 0),
+            _REQUEST: _request(desired),
         }  # fmt: skip
         draft.add_refusal({name: value for name, value in entry.items() if value})
     occurrence = f"refused/{generation}/{draft.refusal['reason']}/{observation.code}"
@@ -122,14 +139,15 @@ def forget_refusal(draft: StatusDraft, observation: Observation, desired: Desire
     """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it.
 
     A job that has gone back stays so while the resource has the refused revision. A change of its parallelism does not
-    try that again, and another ``restartNonce`` does.
+    try that again, and another request does.
 
     :param desired: of the resource; None where it is invalid.
     """
     kept, generation = draft.refusal, observation.job.generation
     other_code = bool(observation.code) and observation.code != kept.get(_CODE)
     if has_gone_back(draft) and not other_code:
-        asked = desired is not None and desired.restart_nonce != kept.get("restartNonce", 0)
+        request = _request(desired)
+        asked = request != kept.get(_REQUEST, request)  # a CustomResourceDefinition of before drops the field
         if desired is None or (not asked and revision_name(observation, desired) == kept.get("revision")):
             kept["generation"] = generation
             return

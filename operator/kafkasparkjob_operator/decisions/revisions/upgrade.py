@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from kafkasparkjob_operator.clock import format_time, parse_time
-from kafkasparkjob_operator.decisions.attempts import REVISION
+from kafkasparkjob_operator.decisions.attempts import REVISION, current_attempt, record_of
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.revisions.refusal import FAILURES, OF_THE_POD, Cause, has_gone_back, is_refused
+from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.acceptance import accepted_job
@@ -160,44 +161,61 @@ def go_back(draft: StatusDraft) -> None:
     draft.section(TARGET).pop(DEADLINE, None)
 
 
-def aborted_drain(draft: StatusDraft, desired: DesiredJob | None) -> Cause | None:
+def aborted_drain(draft: StatusDraft, job: JobIdentity, desired: DesiredJob | None) -> Cause | None:
     """Why the change is refused: its drain has not ended in time, and ``drainFallback`` is Abort. None for no refusal.
 
-    Called by the state machine when it has recorded how an attempt ended.
+    A restart and a rescale have the revision of before: the next attempt is what they ask for. Called by the state
+    machine when it has recorded how an attempt ended.
     """
     attempt = draft.section("attempt")
     asked = attempt.get("stopReason") in {StopReason.SPEC_CHANGE, StopReason.RESCALE}
-    if desired is None or not asked or attempt.get("outcome") in ORDERLY or attempt.get(REVISION) is None:
+    if desired is None or not asked or attempt.get("outcome") in ORDERLY:
+        return None
+    if attempt.get(REVISION) in {None, draft.section(TARGET).get(REVISION)}:
         return None
     if desired.upgrade.drain_fallback is not DrainFallback.ABORT or desired.upgrade.mode is UpgradeMode.LAST_CHECKPOINT:
         return None
+    patch = '{"spec":{"upgrade":{"drainFallback":"LastCheckpoint"}}}'
     message = (
-        f"attempt {attempt.get('id')} has not drained in time ({attempt.get('outcome')}); raise"
-        " spec.upgrade.drainTimeoutSeconds, or set drainFallback: LastCheckpoint"
+        f"attempt {attempt.get('id')} has not drained in time ({attempt.get('outcome')}); another"
+        " spec.upgrade.drainTimeoutSeconds tries the change again; to make it at the last checkpoint:"
+        f" kubectl patch ksj {job.name} -n {job.namespace} --type merge -p '{patch}'"
     )
     return Cause(reason=JobReason.DRAIN_TIMED_OUT, message=message, lasts=True, back_to=attempt[REVISION])
 
 
-def stable_choice(
+def way_back(
     draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings
 ) -> tuple[AttemptRecord, DesiredJob] | None:
-    """The stable revision with the requests and policies of the resource; None where the job has not gone back to it.
+    """The revision that the job has gone back to, with the requests and policies of the resource.
 
     Called where the next attempt is decided.
+
+    :returns: None where the job has not gone back, or where that revision is gone.
     """
-    stable, revision = draft.section(STABLE), live.stable
-    if not has_gone_back(draft) or revision is None or draft.refusal.get("backTo") != stable.get(REVISION):
+    kept = _kept_revision(draft, observation, live) if has_gone_back(draft) else None
+    if kept is None:
         return None
     job = observation.job
-    spec = {**revision.spec, **{name: job.spec[name] for name in NO_PART if name in job.spec}}
+    own = {name: value for name, value in kept.spec.items() if name not in NO_PART}
+    spec = {**own, **{name: job.spec[name] for name in NO_PART if name in job.spec}}
     try:
-        desired = accepted_job(spec, job=job.identity, settings=settings, recorded_image=revision.image)
+        desired = accepted_job(spec, job=job.identity, settings=settings, recorded_image=kept.default_image)
     except ConfigurationError:
         return None
-    chosen = AttemptRecord(
-        attempt=0, owner_uid="", generation=int(stable.get("generation", 0)), spec=spec, code=revision.modules
-    )
-    return chosen, desired
+    return replace(kept, spec=spec), desired
+
+
+def _kept_revision(draft: StatusDraft, observation: Observation, live: Live) -> AttemptRecord | None:
+    """The revision to go back to: the stable revision, or that of the last attempt, which may never become stable."""
+    stable, revision, back_to = draft.section(STABLE), live.stable, draft.refusal.get("backTo")
+    if revision is not None and back_to == stable.get(REVISION):
+        return AttemptRecord(
+            attempt=0, owner_uid="", generation=int(stable.get("generation", 0)), spec=revision.spec,
+            default_image=revision.image, code=revision.modules,
+        )  # fmt: skip
+    record = record_of(live, current_attempt(observation), observation.job.identity.uid)
+    return record if record is not None and record.revision == back_to else None
 
 
 def _failure(draft: StatusDraft, driver: PodView | None, *, enough: int) -> Cause | None:
