@@ -37,6 +37,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
+from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, way_back
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
@@ -119,8 +120,9 @@ def decide_start(
             return Decision()
         chosen, desired = fallback
     forget_failures(draft, observation, live)
-    restarts = standby is None and start_reason(draft, chosen.generation) is StartReason.RESTARTED
-    refusal = _refusal(draft, observation, live, desired, generation=chosen.generation, standby=standby is not None)
+    generation = _generation(draft, observation, chosen)
+    restarts = standby is None and start_reason(draft, generation) is StartReason.RESTARTED
+    refusal = _refusal(draft, observation, live, desired, generation=generation, standby=standby is not None)
     if refusal is None and restarts and not observation.may_restart:
         message = "the job restarts when some of the other jobs that restart at the moment run"
         draft.set_starting(
@@ -137,6 +139,14 @@ def decide_start(
         return Decision(look_again_after=left)
     actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
     return Decision(actions=actions, ready=True, restarts=restarts)
+
+
+def _generation(draft: StatusDraft, observation: Observation, chosen: AttemptRecord) -> int:
+    """The generation that the next attempt stands for, in the status. Its ConfigMap has that of its revision.
+
+    A job that has gone back does all that the present generation makes it do. So failures count, and have their pauses.
+    """
+    return observation.job.generation if has_gone_back(draft) else chosen.generation
 
 
 def _refusal(
@@ -247,7 +257,8 @@ def submit(
     number = next_attempt(observation, live) if standby is None else standby.attempt
     activated = None if standby is None else record_of(live, number, job.identity.uid)
     code = chosen.code or digest_of_start(draft, observation, live, chosen.spec, activated)
-    reason = StartReason.DELETED if settles else start_reason(draft, chosen.generation)
+    generation = _generation(draft, observation, chosen)
+    reason = StartReason.DELETED if settles else start_reason(draft, generation)
     actions: list[Action] = []
     if live.state.kind is StateKind.ABSENT:
         actions.append(CreateState())
@@ -302,7 +313,7 @@ def submit(
         "attempt",
         {
             "id": number,
-            "generation": chosen.generation,
+            "generation": generation,
             "startedAt": format_time(draft.now),
             "startReason": str(reason),
             "driverPod": pod,

@@ -108,6 +108,52 @@ async def test_a_fatal_failure_of_a_new_revision_goes_back_once() -> None:
     assert operator.drivers == ["orders-3-driver"], "the refused revision is not tried again"
 
 
+async def test_failures_of_a_job_that_has_gone_back_are_counted_and_have_pauses() -> None:
+    operator = await stable()
+    await upgraded(operator, **NEW)
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    for attempt in (3, 4, 5):
+        await operator.run(attempt)
+        operator.driver_ends(attempt, FAILED)
+        await next_attempt(operator, 1)
+        assert operator.drivers == [names.driver_pod(KEY.name, attempt)], "the next attempt waits"
+        assert operator.status["restarts"]["consecutiveFailures"] == attempt - 2
+        await next_attempt(operator, 300)
+        assert operator.status["attempt"]["startReason"] == "Restarted"
+        assert runs_old_image(operator, attempt + 1)
+
+
+async def test_a_job_that_has_gone_back_may_fail_for_good() -> None:
+    operator = await stable()
+    await upgraded(operator, **NEW)
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.run(3)
+    operator.driver_ends(3, FATAL)
+    await next_attempt(operator, 3600)
+    assert (operator.status["state"], operator.drivers) == ("Failed", ["orders-3-driver"])
+    operator.kubernetes.edit_job(KEY, image="kafkaspark/sparkapp:3")
+    await operator.settle()
+    assert operator.drivers == ["orders-4-driver"], "a correction starts it"
+
+
+async def test_a_job_that_has_gone_back_tries_the_change_where_its_status_is_lost() -> None:
+    operator = await stable()
+    await upgraded(operator, **NEW)
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.run(3)
+    operator.driver_ends(3, FAILED)
+    await next_attempt(operator, 1)
+    await next_attempt(operator, 60)
+    await operator.run(4)
+    operator.kubernetes.job(KEY)["status"] = {}
+    operator.restart_operator()
+    await operator.settle()
+    assert operator.status["attempt"]["stopReason"] == "SpecChange", "nothing says that the change was refused"
+
+
 async def test_a_failure_is_counted_before_the_job_goes_back() -> None:
     operator = await stable()
     await upgraded(operator, **NEW)
