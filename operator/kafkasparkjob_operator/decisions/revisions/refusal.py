@@ -151,10 +151,12 @@ def forget_refusal(draft: StatusDraft, observation: Observation, desired: Desire
         if desired is None or (not asked and revision_name(observation, desired) == kept.get("revision")):
             kept["generation"] = generation
             return
-        accept(draft)
     attempt = draft.section("attempt")
+    if has_gone_back(draft):
+        attempt.pop("generation", None)  # it does not run what the resource has
+        accept(draft)
     has_modules = not observation.code or attempt.get(CODE_DIGEST, observation.code) == observation.code
-    runs = attempt.get("generation") == generation and has_modules and not has_gone_back(draft)
+    runs = attempt.get("generation") == generation and has_modules
     if kept.get("generation") != generation or runs or other_code:
         accept(draft)
 

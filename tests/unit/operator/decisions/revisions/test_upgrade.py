@@ -23,9 +23,9 @@ NEW = {"image": "kafkaspark/sparkapp:2"}
 CODE = {"python": {"function": "a:b", "configMapRef": {"name": "code"}}}
 
 
-def put_code(operator: OperatorFixture, text: str) -> None:
-    operator.kubernetes.objects["ConfigMap", KEY.namespace, "code"] = {
-        "kind": "ConfigMap", "metadata": {"name": "code", "namespace": KEY.namespace, "resourceVersion": text},
+def put_code(operator: OperatorFixture, text: str, name: str = "code") -> None:
+    operator.kubernetes.objects["ConfigMap", KEY.namespace, name] = {
+        "kind": "ConfigMap", "metadata": {"name": name, "namespace": KEY.namespace, "resourceVersion": text},
         "data": {"a.py": text},
     }  # fmt: skip
 
@@ -331,6 +331,25 @@ async def test_code_that_fails_goes_back_to_its_copy_and_corrected_code_is_tried
     await operator.settle()
     assert code_of(4) == "better"
     assert operator.refusal == {}
+
+
+async def test_corrected_code_under_another_name_than_the_stable_revisions_is_tried() -> None:
+    operator = OperatorFixture(upgrade=AUTO, transform=CODE)
+    put_code(operator, "good")
+    put_code(operator, "bad", name="next")
+    await operator.run()
+    await next_attempt(operator, 61)
+    await upgraded(operator, transform={"python": {"function": "a:b", "configMapRef": {"name": "next"}}})
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.run(3)
+    await next_attempt(operator, 20)
+    assert operator.ready["reason"] == "RolledBack"
+    put_code(operator, "better", name="next")
+    await CodeWatch(operator.kubernetes, operator.cache, operator.queue).look()
+    await operator.settle()
+    assert operator.refusal == {}
+    assert operator.status["attempt"]["stopReason"] == "SpecChange"
 
 
 def drops_nothing(operator: OperatorFixture) -> None:
