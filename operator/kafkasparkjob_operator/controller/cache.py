@@ -11,6 +11,7 @@ from typing import Any
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
 from kafkasparkjob_operator.decisions.checks.heartbeat import STALE_SECONDS
 from kafkasparkjob_operator.decisions.checks.prefix_needs import PrefixNeeds, claims, need_of
+from kafkasparkjob_operator.decisions.checks.snapshots import may_keep_state
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, JobIdentity, JobKey
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, is_heartbeat, marks_of
@@ -76,6 +77,7 @@ class Cache:
         self._code: dict[JobKey, str] = {}
         self._jobs: dict[JobKey, tuple[str, bytes]] = {}
         self._modules: dict[JobKey, str] = {}
+        self._stateful: set[JobKey] = set()
         self._pods: dict[JobKey, dict[str, PodView]] = {}
         self._reports: dict[JobKey, Mapping[str, Any]] = {}
         self._ended: dict[JobKey, dict[str, PodView]] = {}
@@ -96,8 +98,8 @@ class Cache:
 
     @property
     def stateful(self) -> list[JobKey]:
-        """The jobs whose spec names a volume for state, and perhaps others."""
-        return [key for key, (_, body) in self._jobs.items() if b'"stateVolume"' in body]
+        """The jobs whose spec names a place for state: a volume or a bucket."""
+        return list(self._stateful)
 
     @property
     def modules(self) -> list[tuple[JobKey, str]]:
@@ -169,6 +171,10 @@ class Cache:
             self._modules[key] = modules
         else:
             self._modules.pop(key, None)
+        if may_keep_state(slim["spec"]):
+            self._stateful.add(key)
+        else:
+            self._stateful.discard(key)
 
     def _claims_names(self, key: JobKey) -> bool:
         found = self._jobs.get(key)
@@ -196,6 +202,7 @@ class Cache:
         ):  # fmt: skip
             part.pop(key, None)
         self._access.discard(key)
+        self._stateful.discard(key)
 
     def version(self, key: JobKey) -> str:
         """Resource version of the cached job; empty where it is unknown."""

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkasparkjob_operator.workload import JobSettings, desired_from_resource
+from kafkasparkjob_operator.decisions.checks.snapshots import may_keep_state
+from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_from_resource
 from kafkasparkjob_operator.workload.field_rules import OPERATOR_RULES
 from kafkasparkjob_operator.workload.fields import OperatorSpec
 from resourceschema.corpus import Case, cases_of
@@ -99,8 +100,8 @@ def corpus(name: str) -> Any:
     return yaml.safe_load((CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def read(spec: dict[str, Any]) -> None:
-    desired_from_resource(spec, namespace="default", name="job", settings=JobSettings(default_image="sparkapp"))
+def read(spec: dict[str, Any]) -> DesiredJob:
+    return desired_from_resource(spec, namespace="default", name="job", settings=JobSettings(default_image="sparkapp"))
 
 
 def named(path: str, name: str) -> None:
@@ -123,6 +124,19 @@ def named(path: str, name: str) -> None:
     else:
         pytest.fail("no spec reaches it")
     read(spec)
+
+
+def test_a_place_for_state_is_found_as_the_whole_spec_names_it() -> None:
+    specs = [merged(corpus("base"), case["patch"])["spec"] for case in corpus("valid")]
+    found = [may_keep_state(spec) for spec in specs]
+    assert found == [read(spec).spec.may_keep_state for spec in specs]
+    places = {name for spec, keeps in zip(specs, found, strict=True) if keeps for name in spec["checkpoint"]}
+    assert {"stateVolume", "state"} <= places
+
+
+@pytest.mark.parametrize("checkpoint", ["text", {"state": "text"}, {"stateVolume": None}, {"state": {"partitions": 2}}])
+def test_what_names_no_place_for_state_has_none(checkpoint: Any) -> None:
+    assert not may_keep_state({"transform": {"sql": '"stateVolume"'}, "checkpoint": checkpoint})
 
 
 def invalid_by_the_engine() -> list[Any]:

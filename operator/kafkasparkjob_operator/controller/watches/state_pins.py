@@ -46,7 +46,7 @@ class _Held:
 class StatePins:
     """Compares pins with snapshots. The handler of the snapshots' watch calls :meth:`put`, and :meth:`run` the rest.
 
-    :param jobs: the jobs that have a volume for state.
+    :param jobs: the jobs that have a place for state.
     :param may_act: False where another process leads. :param includes: False for a namespace that is ignored.
     :param monotonic: seconds.
     """

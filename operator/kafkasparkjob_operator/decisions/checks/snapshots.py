@@ -189,6 +189,20 @@ def _with_state(document: CheckpointDocument, found: JobObjects) -> Pinned | Not
     return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
 
 
+def may_keep_state(spec: Mapping[str, Any]) -> bool:
+    """:attr:`sparkapp.model.job.spec.JobSpec.may_keep_state` of a resource, also of a spec that cannot be read.
+
+    Called by the cache for each event of each job, which a reading of the whole spec would be too slow for.
+    """
+    for path in (("stateVolume", "claimName"), ("state", "storage", "s3")):
+        found: Any = spec
+        for name in ("checkpoint", *path):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found:
+            return True
+    return False
+
+
 def _is_member(spec: Mapping[str, Any]) -> bool:
     source = spec.get("source")
     membership = source.get("groupMembership") if isinstance(source, Mapping) else None

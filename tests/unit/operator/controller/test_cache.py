@@ -26,6 +26,18 @@ def test_the_cache_gives_back_what_decides_and_nothing_else() -> None:
     assert cache.observe(key) is None
 
 
+def test_the_cache_knows_the_jobs_that_have_a_place_for_state() -> None:
+    cache = Cache()
+    for checkpoint in ({"stateVolume": {"claimName": "state"}}, {"state": {"storage": {"s3": {"bucket": "state"}}}}):
+        key = cache.put_job(job_body(checkpoint=checkpoint))
+        assert cache.stateful == [key]
+        cache.put_job(job_body(transform={"sql": 'SELECT "stateVolume" FROM input'}))
+        assert cache.stateful == []
+    key = cache.put_job(job_body(checkpoint={"stateVolume": {"claimName": "state"}}))
+    cache.drop_job(key)
+    assert cache.stateful == []
+
+
 def test_metrics_of_a_deleted_job_are_gone() -> None:
     cache = Cache()
     metrics = OperatorMetrics(cache)

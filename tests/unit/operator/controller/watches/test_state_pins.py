@@ -1,4 +1,4 @@
-"""A snapshot of a job with state keeps the state on the volume, from before it is Ready until it is deleted."""
+"""A snapshot of a job with state keeps the state in its place, from before it is Ready until it is deleted."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ CHECKPOINTS = ("ConfigMap", KEY.namespace, names.checkpoints_config_map(KEY.name
 PLACE = (names.SNAPSHOT_KIND, KEY.namespace, "before")
 CONFIG_MAP = ("ConfigMap", KEY.namespace, names.snapshot_config_map("before", "snapshot-uid"))
 PIN = "pin.kafkaspark.io/snapshot-uid"
+VOLUME: Body = {"stateVolume": {"claimName": "state"}}
+BUCKET: Body = {"state": {"storage": {"s3": {"bucket": "state"}}}}
 
 
 class Rig(OperatorFixture):
     """A running job with state, and the controllers of snapshots and pins."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            checkpoint={"stateVolume": {"claimName": "state"}}, transform={"python": {"function": "app:run"}}
-        )
+    def __init__(self, checkpoint: Body) -> None:
+        super().__init__(checkpoint=checkpoint, transform={"python": {"function": "app:run"}})
         self.seconds = 0.0
 
     def restart_operator(self, **keywords: Any) -> None:
@@ -90,9 +90,9 @@ class Rig(OperatorFixture):
         await self.pins.round()
 
 
-@pytest.fixture
-async def rig() -> Rig:
-    rig = Rig()
+@pytest.fixture(params=[VOLUME, BUCKET], ids=["volume", "bucket"])
+async def rig(request: pytest.FixtureRequest) -> Rig:
+    rig = Rig(request.param)
     await rig.run()
     rig.retain(6, 7)
     rig.create()
