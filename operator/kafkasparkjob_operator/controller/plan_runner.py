@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.controller.refusals import (
     CodeMissing,
     NameTaken,
-    ObjectAwaitsCollection,
     SecretExists,
     SnapshotNotReady,
 )
+from kafkasparkjob_operator.controller.requests.standing import StandingObjects
 from kafkasparkjob_operator.decisions.checks.code import message_of_missing
 from kafkasparkjob_operator.decisions.plan import (
     Action,
@@ -33,7 +32,6 @@ from kafkasparkjob_operator.identity import (
     ANNOTATION_REFUSED,
     FINALIZER,
     JobIdentity,
-    owned_by_deleted_job,
     owner_uid,
 )
 from kafkasparkjob_operator.kubernetes.port import (
@@ -47,22 +45,14 @@ from kafkasparkjob_operator.kubernetes.port import (
 from kafkasparkjob_operator.observation.observation import JobResource, recorded_number
 from kafkasparkjob_operator.resources.access import (
     SECRET_BYTES,
-    executor_service_account,
-    role,
-    role_binding,
-    service_account,
     spark_secret,
 )
 from kafkasparkjob_operator.resources.config_maps import (
     attempt_config_map,
     attempt_references,
-    checkpoints_config_map,
-    report_config_map,
     state_config_map,
 )
 from kafkasparkjob_operator.resources.driver_pod import driver_pod
-from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
-from kafkasparkjob_operator.resources.references import References
 from kafkasparkjob_operator.resources.revisions import (
     Modules,
     digest_of_content,
@@ -78,12 +68,6 @@ from sparkapp.model import commands, names
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot
 from sparkapp.model.errors import CheckpointUnusable
 
-Manifests = tuple[Mapping[str, Any], ...]
-
-_MANAGED_BY = "app.kubernetes.io/managed-by"
-_REPAIRED = ("rules", "subjects", "roleRef", "automountServiceAccountToken", "spec")
-"""Parts of Roles, bindings, service accounts and NetworkPolicies that the operator restores."""
-
 
 class PlanRunner:
     """Carries out the actions of plans, for a job at a time.
@@ -91,13 +75,13 @@ class PlanRunner:
     :param may_act: called before every write.
     :param network_rules: of the jobs' NetworkPolicies; empty for no policies.
     :param policy: the admission policy that confines the jobs' drivers; empty for those of all releases.
+    :ivar standing: the objects that all attempts of a job share.
     """
 
     def __init__(self, cluster: Cluster, may_act: Callable[[], bool], network_rules: NetworkRules, policy: str) -> None:
         self._cluster = cluster
         self._may_act = may_act
-        self._network_rules = network_rules
-        self._driver_policy = policy
+        self.standing = StandingObjects(cluster, self.guard, network_rules, policy)
 
     def guard(self) -> Cluster:
         """The cluster, for a single write.
@@ -108,22 +92,6 @@ class PlanRunner:
             msg = "another process leads"
             raise NotLeading(msg)
         return self._cluster
-
-    async def repair(self, job: JobIdentity, references: References) -> None:
-        """Restores what a driver needs while it runs: Role and binding, its ConfigMaps, and the NetworkPolicies.
-
-        Without rules of the network it deletes the policies of an earlier setting.
-
-        Called at each live look at a job that has attempts.
-
-        :param references: what executors of the job's attempts refer to; empty before this release's first attempt.
-        """
-        if not references.images:
-            return
-        await self._ensure_each(self._of_every_attempt(job, references), job, expected=True)
-        if not self._network_rules:
-            for name in network_policy_names(job):
-                await self._delete_own("NetworkPolicy", name, job)
 
     async def run(self, action: Action, job: JobIdentity) -> Body | None:
         """Executes an action that comes before the status of its plan.
@@ -163,8 +131,7 @@ class PlanRunner:
             revision = made.name(job)
             await self._ensure_copy(revision_config_map(job, made, modules), job)
         references = action.referenced.union([attempt_references(job, desired, attempt=action.attempt)])
-        accounts = ((service_account(job),), (executor_service_account(job),))
-        await self._ensure_each((*accounts, *self._of_every_attempt(job, references)), job)
+        await self.standing.create(job, references)
         snapshots = {action.snapshot: await self._checkpoint_of(action.snapshot, job)} if action.snapshot else {}
         claim = attempt_config_map(
             job, action.desired, attempt=action.attempt, generation=action.generation,
@@ -336,64 +303,3 @@ class PlanRunner:
 
     async def delete_record(self, action: DeleteAttemptRecord | WithdrawClaim, job: JobIdentity) -> None:
         await self.guard().delete("ConfigMap", job.namespace, action.name, uid=action.uid)
-
-    def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
-        # The API server refuses a binding before its Role exists.
-        yield role(job, references, policy=self._driver_policy), role_binding(job)
-        for manifest in (
-            checkpoints_config_map(job), report_config_map(job), *network_policies(job, self._network_rules)
-        ):  # fmt: skip
-            yield (manifest,)
-
-    async def _delete_own(self, kind: str, name: str, job: JobIdentity) -> None:
-        """Deletes an object of this job. Others of that name stay."""
-        existing = await self._cluster.get(kind, job.namespace, name)
-        if existing is not None and owner_uid(existing) == job.uid:
-            await self.guard().delete(kind, job.namespace, name, uid=existing["metadata"]["uid"])
-
-    async def _ensure_each(self, groups: Iterable[Manifests], job: JobIdentity, *, expected: bool = False) -> None:
-        """Ensures the groups at the same time. All of them end, even if one fails."""
-        for outcome in await asyncio.gather(
-            *(self._ensure_all(manifests, job, expected=expected) for manifests in groups), return_exceptions=True
-        ):
-            if isinstance(outcome, BaseException):
-                raise outcome
-
-    async def _ensure_all(self, manifests: Manifests, job: JobIdentity, *, expected: bool) -> None:
-        """Ensures the objects in their order.
-
-        :param expected: they should exist, so each is read first.
-        """
-        for manifest in manifests:
-            await self._ensure(manifest, job, expected=expected)
-
-    async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity, *, expected: bool) -> None:
-        """Creates the object, or repairs the existing object."""
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
-        existing = await self._cluster.get(kind, job.namespace, name) if expected else None
-        if existing is None:
-            try:
-                await self.guard().create(manifest)
-                return
-            except ObjectExists:
-                existing = await self._cluster.get(kind, job.namespace, name)
-        if existing is None:
-            msg = f"{kind} {name} has just been deleted"
-            raise ObjectConflict(msg)
-        command = commands.delete(kind, name, job.namespace)
-        if owned_by_deleted_job(existing, job):
-            msg = f"{kind} {name} of a deleted job of the same name still exists; if it stays, delete it: {command}"
-            raise ObjectAwaitsCollection(msg)
-        if (existing["metadata"].get("labels") or {}).get(_MANAGED_BY) != names.MANAGED_BY:
-            msg = (
-                f"{kind} {name} exists, but the operator did not create it: give the job another name, or delete it:"
-                f" {command}"
-            )
-            raise ObjectRefused(msg)
-        if owner_uid(existing) == job.uid and all(existing.get(part) == manifest.get(part) for part in _REPAIRED):
-            return
-        if existing.get("roleRef") != manifest.get("roleRef"):  # the only part that cannot change
-            await self.guard().delete(kind, job.namespace, name, uid=existing["metadata"]["uid"])
-            await self.guard().create(manifest)
-            return
-        await self.guard().apply(manifest)

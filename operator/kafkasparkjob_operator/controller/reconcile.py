@@ -223,7 +223,7 @@ class Reconciler:
         if observation is not None and observation.live is not None and job and not (job.deleting or job.paused):
             identity = observation.job.identity
             try:
-                await self._runner.repair(identity, observation.live.references(identity))
+                await self._runner.standing.repair(identity, observation.live.references(identity))
             except (ObjectRefused, refusals.ObjectAwaitsCollection) as error:
                 # A running job needs no repair to continue.
                 LOG.warning("%s: an object of the job is not repaired: %s", key, error.message)

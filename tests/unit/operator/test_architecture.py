@@ -23,6 +23,7 @@ IMPURE = {
     "controller.plan_runner",
     "controller.requests.hold",
     "controller.requests.snapshots",
+    "controller.requests.standing",
     "controller.live_look",
     "controller.sweep",
     "controller.watches.kopf_watch_patch",
