@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import kubernetes
 import urllib3
 
-from kafkasparkjob_operator.identity import ROLES_OF_ATTEMPTS, JobKey
+from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, ROLES_OF_ATTEMPTS, JobKey
 from kafkasparkjob_operator.kubernetes.answers import CONFLICT, NOT_FOUND, error_of, json_object
 from kafkasparkjob_operator.kubernetes.paths import DISCOVERY, NAMESPACES, collection, everywhere, object_path
 from kafkasparkjob_operator.kubernetes.port import (
@@ -127,7 +127,13 @@ class KubeCluster:
         return await self._list(collection("Pod", key.namespace), f"{names.LABEL_JOB}={key.name}")
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
-        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE} in ({','.join(ROLES_OF_ATTEMPTS)})"
+        return await self._list_config_maps(key, ROLES_OF_ATTEMPTS)
+
+    async def list_snapshots(self, key: JobKey) -> Sequence[Body]:
+        return await self._list_config_maps(key, (ROLE_SNAPSHOT,))
+
+    async def _list_config_maps(self, key: JobKey, roles: Sequence[str]) -> Sequence[Body]:
+        selector = f"{names.LABEL_JOB}={key.name},{names.LABEL_ROLE} in ({','.join(roles)})"
         return await self._list(collection("ConfigMap", key.namespace), selector, accept=_METADATA_ONLY)
 
     def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:

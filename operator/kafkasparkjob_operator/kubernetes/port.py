@@ -72,6 +72,10 @@ class Cluster(Protocol):
         """The ConfigMaps with the labels of the job's attempts, revisions and modules, without their data."""
         ...
 
+    async def list_snapshots(self, key: JobKey) -> Sequence[Body]:
+        """The ConfigMaps with the labels of snapshots of jobs of that name, without their data."""
+        ...
+
     def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:
         """Metadata of the objects of jobs of that kind, in a namespace or in all, in pages. Without their data."""
         ...

@@ -24,7 +24,7 @@ from kafkasparkjob_operator.resources.revisions import Modules
 from kafkasparkjob_operator.resources.spark_conf import spark_conf
 from kafkasparkjob_operator.workload import DesiredJob
 from sparkapp.model import names
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained import Pin, RetainedCheckpoint, pin_annotation
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.spec import Job
@@ -65,12 +65,19 @@ def state_config_map(job: JobIdentity) -> dict[str, Any]:
     }
 
 
-def checkpoints_config_map(job: JobIdentity) -> dict[str, Any]:
-    """Empty; the driver retains earlier checkpoints in it. Recreated where it is gone, for it holds no state."""
+def checkpoints_config_map(job: JobIdentity, pins: Mapping[str, Pin] | None = None) -> dict[str, Any]:
+    """Empty; the driver retains earlier checkpoints in it. Recreated where it is gone.
+
+    :param pins: by the UIDs of their snapshots. The driver removes state that has none, so a ConfigMap is created with
+        all that are needed.
+    """
+    annotations = {name: text for uid, pin in (pins or {}).items() for name, text in pin_annotation(uid, pin).items()}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(job, names.checkpoints_config_map(job.name), role=ROLE_CHECKPOINTS),
+        "metadata": metadata(
+            job, names.checkpoints_config_map(job.name), role=ROLE_CHECKPOINTS, annotations=annotations
+        ),
         "data": {},
     }
 

@@ -12,7 +12,7 @@ import kubernetes
 import pytest
 
 from kafkasparkjob_operator.controller.watches.versions import KINDS
-from kafkasparkjob_operator.identity import ROLE_ATTEMPT, JobIdentity, JobKey
+from kafkasparkjob_operator.identity import ROLE_ATTEMPT, ROLE_SNAPSHOT, JobIdentity, JobKey
 from kafkasparkjob_operator.kubernetes.client import PAGE_ITEMS, KubeCluster, load_configuration
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.resources.config_maps import report_config_map
@@ -142,6 +142,12 @@ async def test_lists_are_by_label(cluster: KubeCluster, namespace: str, requests
     assert {each["metadata"]["name"] for each in found} == set(attempts)
     assert not any("data" in each for each in found), "the metadata alone"
     assert requests == [("LIST", 200)] * 2, "two pages"
+    assert await cluster.list_snapshots(key) == []
+    snapshot = names.snapshot_config_map("before", "uid")
+    meta = {"name": snapshot, "namespace": namespace, "labels": names.labels("orders", role=ROLE_SNAPSHOT)}
+    await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"junk": "x"}})
+    (only,) = await cluster.list_snapshots(key)
+    assert (only["metadata"]["name"], "data" in only) == (snapshot, False)
     assert await cluster.list_pods(key) == []
     assert requests[-1] == ("LIST", 200)
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafkasparkjob_operator.identity import ROLES_OF_ATTEMPTS, JobKey
+from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, ROLES_OF_ATTEMPTS, JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectConflict, ObjectExists, ObjectRefused
 from sparkapp.model import names
 
@@ -63,10 +63,16 @@ class FakeKubernetes:
         return list(self._of_job("Pod", key))
 
     async def list_attempts(self, key: JobKey) -> Sequence[Body]:
+        return self._config_maps(key, ROLES_OF_ATTEMPTS)
+
+    async def list_snapshots(self, key: JobKey) -> Sequence[Body]:
+        return self._config_maps(key, (ROLE_SNAPSHOT,))
+
+    def _config_maps(self, key: JobKey, roles: Sequence[str]) -> Sequence[Body]:
         return [
             {"kind": "PartialObjectMetadata", "metadata": each["metadata"]}
             for each in self._of_job("ConfigMap", key)
-            if each["metadata"]["labels"].get(names.LABEL_ROLE) in ROLES_OF_ATTEMPTS
+            if each["metadata"]["labels"].get(names.LABEL_ROLE) in roles
         ]
 
     async def list_objects(self, kind: str, namespace: str | None) -> AsyncIterator[Sequence[Body]]:

@@ -22,6 +22,7 @@ IMPURE = {
     "controller.reconcile",
     "controller.plan_runner",
     "controller.requests.hold",
+    "controller.requests.pins",
     "controller.requests.snapshots",
     "controller.requests.standing",
     "controller.live_look",

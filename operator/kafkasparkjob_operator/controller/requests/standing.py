@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasparkjob_operator.controller.refusals import ObjectAwaitsCollection
+from kafkasparkjob_operator.controller.requests.pins import needed_pins
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_deleted_job, owner_uid
-from kafkasparkjob_operator.kubernetes.port import Cluster, ObjectConflict, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, report_config_map
 from kafkasparkjob_operator.resources.network_policies import network_policies, network_policy_names
@@ -66,9 +67,7 @@ class StandingObjects:
     def _of_every_attempt(self, job: JobIdentity, references: References) -> Iterable[Manifests]:
         # The API server refuses a binding before its Role exists.
         yield role(job, references, policy=self._policy), role_binding(job)
-        for manifest in (
-            checkpoints_config_map(job), report_config_map(job), *network_policies(job, self._network_rules)
-        ):  # fmt: skip
+        for manifest in (report_config_map(job), *network_policies(job, self._network_rules)):
             yield (manifest,)
 
     async def _delete_own(self, kind: str, name: str, job: JobIdentity) -> None:
@@ -78,12 +77,24 @@ class StandingObjects:
             await self._guard().delete(kind, job.namespace, name, uid=existing["metadata"]["uid"])
 
     async def _ensure_each(self, groups: Iterable[Manifests], job: JobIdentity, *, expected: bool = False) -> None:
-        """Ensures the groups at the same time. All of them end, even if one fails."""
-        for outcome in await asyncio.gather(
-            *(self._ensure_all(manifests, job, expected=expected) for manifests in groups), return_exceptions=True
-        ):
+        """Ensures the groups and the checkpoints at the same time. All of them end, even if one fails."""
+        ensured = [self._ensure_all(manifests, job, expected=expected) for manifests in groups]
+        for outcome in await asyncio.gather(*ensured, self._ensure_checkpoints(job), return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    async def _ensure_checkpoints(self, job: JobIdentity) -> None:
+        """Creates the ConfigMap of retained checkpoints with its pins, or repairs it.
+
+        While it is gone the driver removes no state. Without pins the driver would remove the state of all snapshots.
+        So the pins are in the same write, and where they are not known there is no write (ADR 115).
+        """
+        existing = await self._cluster.get("ConfigMap", job.namespace, names.checkpoints_config_map(job.name))
+        if existing is None:
+            pins = await needed_pins(self._cluster, job, {})
+            existing = await self._create(checkpoints_config_map(job, pins))
+        if existing is not None:
+            await self._repair(existing, checkpoints_config_map(job), job)
 
     async def _ensure_all(self, manifests: Manifests, job: JobIdentity, *, expected: bool) -> None:
         """Ensures the objects in their order.
@@ -95,17 +106,31 @@ class StandingObjects:
 
     async def _ensure(self, manifest: Mapping[str, Any], job: JobIdentity, *, expected: bool) -> None:
         """Creates the object, or repairs the existing object."""
+        meta = manifest["metadata"]
+        existing = await self._cluster.get(manifest["kind"], job.namespace, meta["name"]) if expected else None
+        if existing is None:
+            existing = await self._create(manifest)
+        if existing is not None:
+            await self._repair(existing, manifest, job)
+
+    async def _create(self, manifest: Mapping[str, Any]) -> Body | None:
+        """Creates the object.
+
+        :returns: the object of that name that exists already; None where there was none.
+        """
+        try:
+            await self._guard().create(manifest)
+        except ObjectExists:
+            kind, meta = manifest["kind"], manifest["metadata"]
+            existing = await self._cluster.get(kind, meta["namespace"], meta["name"])
+            if existing is None:
+                msg = f"{kind} {meta['name']} has just been deleted"
+                raise ObjectConflict(msg) from None
+            return existing
+        return None
+
+    async def _repair(self, existing: Body, manifest: Mapping[str, Any], job: JobIdentity) -> None:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        existing = await self._cluster.get(kind, job.namespace, name) if expected else None
-        if existing is None:
-            try:
-                await self._guard().create(manifest)
-                return
-            except ObjectExists:
-                existing = await self._cluster.get(kind, job.namespace, name)
-        if existing is None:
-            msg = f"{kind} {name} has just been deleted"
-            raise ObjectConflict(msg)
         command = commands.delete(kind, name, job.namespace)
         if owned_by_deleted_job(existing, job):
             msg = f"{kind} {name} of a deleted job of the same name still exists; if it stays, delete it: {command}"

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.clock import parse_time
+from kafkasparkjob_operator.controller.requests.pins import is_made_for
 from kafkasparkjob_operator.decisions.checks.snapshots import (
     GIVE_UP_SECONDS,
     JobObjects,
@@ -22,7 +23,7 @@ from kafkasparkjob_operator.decisions.checks.snapshots import (
     choose,
     imported,
 )
-from kafkasparkjob_operator.identity import ROLE_SNAPSHOT, JobKey, owner_uid
+from kafkasparkjob_operator.identity import JobKey, owner_uid
 from kafkasparkjob_operator.kubernetes.merge_patch import merge_patch
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError, NotLeading, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.observation.observation import job_resource, report_of
@@ -238,10 +239,7 @@ def _is_settled(body: Mapping[str, Any]) -> bool:
 
 def _made_before(existing: Body, snapshot: Body, job_uid: str) -> RetainedCheckpoint | None:
     """The checkpoint of a ConfigMap that the operator has created for this snapshot; None for any other."""
-    meta = existing["metadata"]
-    owned = any(owner.get("uid") == snapshot["metadata"]["uid"] for owner in meta.get("ownerReferences") or ())
-    role = (meta.get("labels") or {}).get(names.LABEL_ROLE)
-    if not owned or role != ROLE_SNAPSHOT or existing.get("immutable") is not True:
+    if not is_made_for(existing, snapshot):
         return None
     try:
         return decode_snapshot(str((existing.get("data") or {}).get(names.SNAPSHOT_KEY, "")), job_uid=job_uid)

@@ -1,7 +1,7 @@
 """Pins of snapshots on the state of jobs: removed with their snapshot, and put back where they are lost (ADR 94).
 
-A pin is an annotation of the ConfigMap of a job's retained checkpoints, which the driver reads before it removes state.
-The controller of snapshots writes it. A deletion of a snapshot that this operator did not see is found by a look.
+The controller of snapshots writes a pin first. A deletion of a snapshot that this operator did not see is found by a
+look.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from kafkasparkjob_operator.identity import JobKey, owner_uid
-from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ClusterError, NotLeading
-from kafkasparkjob_operator.status.snapshot_fields import SnapshotState
+from kafkasparkjob_operator.controller.requests.pins import needed_pins
+from kafkasparkjob_operator.identity import JobIdentity, JobKey, owner_uid
+from kafkasparkjob_operator.kubernetes.port import Cluster, ClusterError, NotLeading
 from sparkapp.model import names
-from sparkapp.model.checkpoint.retained import Pin, pin_annotation, pins_of
+from sparkapp.model.checkpoint.retained import pin_annotation, pins_of
 from sparkapp.model.errors import CheckpointUnusable
 
 LOG = logging.getLogger(__name__)
@@ -28,19 +27,6 @@ LOOK_SECONDS = 3600.0
 """Between two looks at the pins of a job."""
 ROUND_SECONDS = 60.0
 """Pause between two rounds without a deletion."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A snapshot that is Ready and has state.
-
-    :param job: of the snapshot, with ``job_uid``.
-    """
-
-    uid: str
-    job: JobKey
-    job_uid: str
-    checkpoint_id: int
 
 
 class StatePins:
@@ -62,33 +48,19 @@ class StatePins:
     ) -> None:
         self._cluster, self._jobs = cluster, jobs
         self._may_act, self._includes, self._monotonic = may_act, includes, monotonic
-        self._held: dict[JobKey, _Held] = {}
+        self._job_of: dict[JobKey, JobKey] = {}
         self._looked: dict[JobKey, float] = {}
         self._changed = asyncio.Event()
 
     def put(self, body: Mapping[str, Any], *, deleted: bool = False) -> None:
-        """Takes what the watch has brought."""
+        """Takes what the watch has brought. Of a deletion that a list tells by its lack it has the name alone."""
         meta = body["metadata"]
         key = JobKey(meta["namespace"], meta["name"])
-        if deleted:
-            self._forget_look(self._held.pop(key, None), key, body.get("spec"))
-            return
-        spec, status = body["spec"], body.get("status") or {}
-        job, checkpoint = JobKey(key.namespace, str(spec["jobRef"]["name"])), status.get("checkpoint") or {}
-        if status.get("state") == SnapshotState.READY and checkpoint.get("stateFolder") and not spec.get("checkpoint"):
-            self._held[key] = _Held(meta["uid"], job, str(status.get("jobUID", "")), int(checkpoint["id"]))
-
-    def _forget_look(self, held: _Held | None, snapshot: JobKey, spec: Mapping[str, Any] | None) -> None:
-        """A list tells a deletion by its lack. The spec that names the job is unknown then."""
-        if spec is not None:
-            jobs = [JobKey(snapshot.namespace, str(spec["jobRef"]["name"]))]
-        elif held is not None:
-            jobs = [held.job]
-        else:
-            jobs = [job for job in self._looked if job.namespace == snapshot.namespace]
-        for job in jobs:
-            self._looked.pop(job, None)
-        self._changed.set()
+        if not deleted:
+            self._job_of[key] = JobKey(key.namespace, str(body["spec"]["jobRef"]["name"]))
+        elif key in self._job_of:
+            self._looked.pop(self._job_of.pop(key), None)
+            self._changed.set()
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -121,19 +93,12 @@ class StatePins:
         body = await self._cluster.get("ConfigMap", job.namespace, name)
         if body is None:
             return
-        pins, changes = pins_of(body["metadata"].get("annotations")), dict[str, str | None]()
-        for uid, pin in pins.items():
-            if not _keeps(await self._cluster.get(names.SNAPSHOT_KIND, job.namespace, pin.snapshot), uid):
-                changes.update(dict.fromkeys(pin_annotation(uid, pin)))
-        for key, held in self._held.items():
-            if held.job == job and held.job_uid == owner_uid(body) and held.uid not in pins:
-                changes.update(pin_annotation(held.uid, Pin(held.checkpoint_id, key.name)))
+        pins = pins_of(body["metadata"].get("annotations"))
+        needed = await needed_pins(self._cluster, JobIdentity(*job, owner_uid(body)), pins)
+        changes: dict[str, str | None] = {}
+        for uid in pins.keys() - needed.keys():
+            changes |= dict.fromkeys(pin_annotation(uid, pins[uid]))
+        for uid in needed.keys() - pins.keys():
+            changes |= pin_annotation(uid, needed[uid])
         if changes:
             await self._cluster.annotate_config_map(job.namespace, name, changes, uid=body["metadata"]["uid"])
-
-
-def _keeps(snapshot: Body | None, uid: str) -> bool:
-    """Whether the snapshot of a pin exists, and may need what it keeps."""
-    if snapshot is None or snapshot["metadata"]["uid"] != uid:
-        return False
-    return (snapshot.get("status") or {}).get("state") != SnapshotState.FAILED

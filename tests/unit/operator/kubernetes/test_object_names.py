@@ -70,7 +70,7 @@ async def test_an_object_of_such_a_name_is_not_written(cluster: KubeCluster, sen
 async def test_a_namespace_of_such_a_name_has_nothing(cluster: KubeCluster, sent: Sent, name: str) -> None:
     assert await cluster.get("ConfigMap", name, "modules") is None
     key = JobKey(name, "orders")
-    for listing in (cluster.list_pods, cluster.list_attempts):
+    for listing in (cluster.list_pods, cluster.list_attempts, cluster.list_snapshots):
         with pytest.raises(ObjectRefused, match="DNS subdomain"):
             await listing(key)
     with pytest.raises(ObjectRefused, match="DNS subdomain"):

@@ -85,6 +85,12 @@ class Rig(OperatorFixture):
         self.see()
         await self.pins.round()
 
+    async def next_attempt(self) -> None:
+        self.driver_ends(1)
+        await self.settle()
+        self.wait(60)
+        await self.settle_or_refused()
+
     async def later(self) -> None:
         self.seconds += LOOK_SECONDS
         await self.pins.round()
@@ -145,13 +151,14 @@ async def test_a_deleted_snapshot_releases_the_state(rig: Rig) -> None:
     assert rig.pinned == {}
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_a_snapshot_that_a_list_lacks_releases_the_state_too(rig: Rig, is_known: bool) -> None:
-    """The watch was interrupted, so its event of the deletion has no spec."""
+@pytest.mark.parametrize("is_ready", [True, False])
+async def test_a_snapshot_that_a_list_lacks_releases_the_state_too(rig: Rig, is_ready: bool) -> None:
+    """The watch was interrupted, so its event of the deletion has no spec. It has brought the snapshot before."""
     await rig.round()
-    if not is_known:
-        rig.body["status"]["state"] = "Failed"
+    if not is_ready:
+        rig.body["status"]["state"] = "Pending"
         rig.restart_operator()
+        rig.see()
         await rig.settle()
         await rig.pins.round()
     body = rig.kubernetes.objects.pop(PLACE)
@@ -184,6 +191,96 @@ async def test_a_lost_pin_is_put_back(rig: Rig) -> None:
     writes = len(rig.kubernetes.writes)
     await rig.later()
     assert len(rig.kubernetes.writes) == writes, "nothing to change"
+
+
+async def test_checkpoints_that_are_created_again_have_the_pins(rig: Rig) -> None:
+    """In the same write: the driver reads the pins a minute later at most, and removes what has none."""
+    await rig.round()
+    del rig.kubernetes.objects[CHECKPOINTS]
+    rig.kubernetes.writes.clear()
+    await rig.settle()
+    assert rig.pinned == {PIN: "7.before"}
+    assert [verb for verb, _, name in rig.kubernetes.writes if name == CHECKPOINTS[2]] == ["create"]
+
+
+async def test_a_snapshot_that_has_its_checkpoint_is_pinned_before_it_is_ready(rig: Rig) -> None:
+    """The operator ended before the status, and somebody deleted the pins before its successor looked."""
+    rig.kubernetes.fail_write = 1
+    await rig.snapshots.round()
+    assert (CONFIG_MAP in rig.kubernetes.objects, rig.snapshot_status) == (True, {})
+    del rig.kubernetes.objects[CHECKPOINTS]
+    rig.restart_operator()
+    await rig.settle()
+    assert rig.pinned == {PIN: "7.before"}
+
+
+@pytest.mark.parametrize("failing", ["list_snapshots", "get_snapshot"])
+async def test_without_the_snapshots_no_checkpoints_are_created(
+    rig: Rig, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver takes a ConfigMap without pins for a job without snapshots."""
+    await rig.round()
+    del rig.kubernetes.objects[CHECKPOINTS]
+    get = FakeKubernetes.get
+
+    async def fails(*_: object) -> None:
+        msg = "no answer"
+        raise ClusterError(msg)
+
+    async def fails_for_snapshots(kubernetes: FakeKubernetes, kind: str, namespace: str, name: str) -> Body | None:
+        if kind == names.SNAPSHOT_KIND:
+            await fails()
+        return await get(kubernetes, kind, namespace, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            FakeKubernetes, *(("get", fails_for_snapshots) if failing == "get_snapshot" else (failing, fails))
+        )
+        with pytest.raises(ClusterError, match="no answer"):
+            await rig.look()
+    assert CHECKPOINTS not in rig.kubernetes.objects
+    await rig.settle()
+    assert rig.pinned == {PIN: "7.before"}
+
+
+async def test_nor_where_a_snapshot_cannot_be_read(rig: Rig) -> None:
+    await rig.round()
+    del rig.kubernetes.objects[CHECKPOINTS]
+    rig.kubernetes.objects[CONFIG_MAP]["data"] = {names.SNAPSHOT_KEY: "{"}
+    await rig.settle()
+    assert CHECKPOINTS not in rig.kubernetes.objects
+    assert rig.status["state"] == "Running", "the driver removes nothing meanwhile"
+    await rig.next_attempt()
+    assert rig.drivers == []
+    assert "kubectl delete kafkasparksnapshot before -n team" in rig.status["message"]
+    rig.kubernetes.remove(PLACE)
+    await rig.settle()
+    assert (rig.drivers, rig.pinned) == (["orders-4-driver"], {})
+
+
+@pytest.mark.parametrize("change", ["deleted", "failed", "recreated", "imported", "without-state", "of-another-job"])
+async def test_what_keeps_no_state_of_the_job_is_not_pinned(rig: Rig, change: str) -> None:
+    """Kubernetes collects the ConfigMap of a deleted snapshot some time later."""
+    await rig.round()
+    snapshot, config_map = rig.body, rig.kubernetes.objects[CONFIG_MAP]
+    kept = decode_snapshot(config_map["data"][names.SNAPSHOT_KEY])
+    if change == "deleted":
+        del rig.kubernetes.objects[PLACE]
+    elif change == "failed":
+        snapshot["status"]["state"] = "Failed"
+    elif change == "recreated":
+        snapshot["metadata"]["uid"] = "another-uid"
+    elif change == "imported":
+        snapshot["spec"]["checkpoint"] = encode_retained(kept)
+    elif change == "without-state":
+        config_map["data"] = {names.SNAPSHOT_KEY: encode_retained(replace(kept, engine=""))}
+    else:
+        config_map["metadata"]["annotations"] = {names.ANNOTATION_JOB_UID: "created-before"}
+    del rig.kubernetes.objects[CHECKPOINTS]
+    await rig.settle()
+    assert rig.pinned == {}
+    await rig.later()
+    assert rig.pinned == {}
 
 
 async def test_a_pin_is_not_put_on_another_job_of_the_name(rig: Rig) -> None:
