@@ -174,7 +174,7 @@ class Snapshots:
             refusal = await self._pin_state(body, job, checkpoint, manifest["metadata"]["name"])
             if refusal is not None:
                 return refusal
-            return checkpoint, await self._cluster.create(manifest)
+            return await self._while_pinned(body, job, checkpoint, await self._cluster.create(manifest))
         except ObjectRefused as error:
             final = waited >= GIVE_UP_SECONDS
             return NotPinned(reason=SnapshotReason.PIN_REFUSED, message=error.message, final=final)
@@ -183,7 +183,7 @@ class Snapshots:
             existing = await self._cluster.get("ConfigMap", meta["namespace"], meta["name"])
             made = None if existing is None else _made_before(existing, body, checkpoint.job_uid)
             if existing is not None and made is not None:
-                return made, existing
+                return await self._while_pinned(body, job, made, existing)
             command = commands.delete("ConfigMap", meta["name"], meta["namespace"])
             message = f"the operator did not create ConfigMap {meta['name']}; delete it: {command}"
             return NotPinned(reason=SnapshotReason.SNAPSHOT_NAME_TAKEN, message=message, final=True)
@@ -211,8 +211,27 @@ class Snapshots:
             )
             if kept is not None and retained_key(checkpoint.checkpoint_id) in (kept.get("data") or {}):
                 return None
-        message = f"checkpoint {checkpoint.checkpoint_id} was dropped while its state was pinned"
-        return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
+        return _dropped(checkpoint)
+
+    async def _while_pinned(
+        self, body: Body, job: str, checkpoint: RetainedCheckpoint, config_map: Body
+    ) -> tuple[RetainedCheckpoint, Body] | NotPinned:
+        """The checkpoint and its ConfigMap, if its state is pinned still; otherwise the ConfigMap is deleted.
+
+        Somebody may have deleted the retained checkpoints behind the pin. They are created with the pins of all
+        ConfigMaps of snapshots (ADR 115), so from this look on the pin stays.
+        """
+        if not checkpoint.engine or body["spec"].get("checkpoint"):
+            return checkpoint, config_map
+        meta = body["metadata"]
+        kept = await self._cluster.get("ConfigMap", meta["namespace"], names.checkpoints_config_map(job))
+        annotations = {} if kept is None else kept["metadata"].get("annotations") or {}
+        pin = pin_annotation(meta["uid"], Pin(checkpoint.checkpoint_id, meta["name"]))
+        if pin.items() <= annotations.items():
+            return checkpoint, config_map
+        made = config_map["metadata"]
+        await self._cluster.delete("ConfigMap", made["namespace"], made["name"], uid=made["uid"])
+        return _dropped(checkpoint)
 
     async def _write(self, body: Body, status: Mapping[str, Any]) -> None:
         meta, before = body["metadata"], body.get("status") or {}
@@ -245,6 +264,11 @@ def _made_before(existing: Body, snapshot: Body, job_uid: str) -> RetainedCheckp
         return decode_snapshot(str((existing.get("data") or {}).get(names.SNAPSHOT_KEY, "")), job_uid=job_uid)
     except CheckpointUnusable:
         return None
+
+
+def _dropped(checkpoint: RetainedCheckpoint) -> NotPinned:
+    message = f"checkpoint {checkpoint.checkpoint_id} was dropped while its state was pinned"
+    return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
 
 
 def _waiting(chosen: NotPinned) -> dict[str, Any]:

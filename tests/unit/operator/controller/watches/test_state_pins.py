@@ -132,6 +132,27 @@ async def test_a_checkpoint_that_the_driver_drops_meanwhile_is_not_taken(rig: Ri
     assert (rig.snapshot_status["checkpoint"]["id"], rig.pinned) == (8, {PIN: "8.before"})
 
 
+async def test_a_pin_that_is_lost_before_the_snapshot_holds_its_checkpoint_is_found(rig: Rig) -> None:
+    """Somebody deletes the pins, and the operator creates their ConfigMap, while nothing says what they were."""
+    create = rig.kubernetes.create
+
+    async def meanwhile(manifest: Mapping[str, Any]) -> Body:
+        if manifest["metadata"]["name"] == CONFIG_MAP[2]:
+            rig.kubernetes.create = create  # type: ignore[method-assign]
+            del rig.kubernetes.objects[CHECKPOINTS]
+            await rig.settle()
+            assert rig.pinned == {}
+        return await create(manifest)
+
+    rig.kubernetes.create = meanwhile  # type: ignore[method-assign]
+    await rig.snapshots.round()
+    assert (rig.snapshot_status["state"], rig.snapshot_status["reason"]) == ("Pending", "StateNotRetained")
+    assert CONFIG_MAP not in rig.kubernetes.objects
+    rig.retain(8)
+    await rig.round()
+    assert (rig.snapshot_status["checkpoint"]["id"], rig.pinned) == (8, {PIN: "8.before"})
+
+
 async def test_an_operator_that_ended_before_the_status_keeps_what_it_pinned(rig: Rig) -> None:
     """Its successor finds the ConfigMap with checkpoint 7, and later checkpoints."""
     rig.kubernetes.fail_write = 1
