@@ -79,14 +79,14 @@ class StatePins:
                 return
             if not self._includes(job.namespace) or self._monotonic() - self._looked.get(job, -math.inf) < LOOK_SECONDS:
                 continue
+            self._looked[job] = self._monotonic()  # before the look, which a deletion may make late
             try:
                 await self._compare(job)
-            except NotLeading:
-                return
             except (ClusterError, CheckpointUnusable) as error:
+                self._looked.pop(job, None)
+                if isinstance(error, NotLeading):
+                    return
                 LOG.warning("pins of job %s: %s; retry in %.0f s", job, error.message, ROUND_SECONDS)
-            else:
-                self._looked[job] = self._monotonic()
 
     async def _compare(self, job: JobKey) -> None:
         name = names.checkpoints_config_map(job.name)

@@ -172,6 +172,25 @@ async def test_a_deleted_snapshot_releases_the_state(rig: Rig) -> None:
     assert rig.pinned == {}
 
 
+async def test_a_deletion_during_a_look_is_looked_at_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.round()
+    rig.seconds += LOOK_SECONDS
+    body, get = dict(rig.body), FakeKubernetes.get
+
+    async def deleted_behind_it(kubernetes: FakeKubernetes, kind: str, namespace: str, name: str) -> Body | None:
+        found = await get(kubernetes, kind, namespace, name)
+        if (kind, namespace, name) == PLACE:
+            rig.kubernetes.objects.pop(PLACE)
+            rig.pins.put(body, deleted=True)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeKubernetes, "get", deleted_behind_it)
+        await rig.pins.round()
+    await rig.pins.round()
+    assert rig.pinned == {}
+
+
 @pytest.mark.parametrize("is_ready", [True, False])
 async def test_a_snapshot_that_a_list_lacks_releases_the_state_too(rig: Rig, is_ready: bool) -> None:
     """The watch was interrupted, so its event of the deletion has no spec. It has brought the snapshot before."""
