@@ -16,9 +16,9 @@ from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.controller import refusals
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
+from kafkasparkjob_operator.controller.job_objects.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.live_look import look_at
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from kafkasparkjob_operator.controller.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.requests.hold import Hold
 from kafkasparkjob_operator.controller.requests.quotas import Quotas
 from kafkasparkjob_operator.controller.requests.snapshots import SnapshotRequests

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.plan_runner import PlanRunner
+from kafkasparkjob_operator.controller.job_objects.plan_runner import PlanRunner
 from kafkasparkjob_operator.controller.refusals import refused_expiry, refused_hold
 from kafkasparkjob_operator.decisions.plan import HoldResource, Plan, ReleaseResource
 from kafkasparkjob_operator.kubernetes.port import ObjectConflict, ObjectRefused

@@ -10,7 +10,7 @@ from typing import Any
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.controller.cache import Cache
 from kafkasparkjob_operator.controller.event_recorder import EventRecorder
-from kafkasparkjob_operator.controller.plan_runner import PlanRunner
+from kafkasparkjob_operator.controller.job_objects.plan_runner import PlanRunner
 from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED, REFUSED_SECONDS, RETRY_TIME, SNAPSHOTS
 from kafkasparkjob_operator.decisions.plan import CreateSnapshot, DeleteSnapshot, Plan

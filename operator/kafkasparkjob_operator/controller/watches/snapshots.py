@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkasparkjob_operator import clock
 from kafkasparkjob_operator.clock import parse_time
-from kafkasparkjob_operator.controller.requests.pins import is_made_for
+from kafkasparkjob_operator.controller.job_objects.pins import is_made_for
 from kafkasparkjob_operator.decisions.checks.snapshots import (
     GIVE_UP_SECONDS,
     JobObjects,

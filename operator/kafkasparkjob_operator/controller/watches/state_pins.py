@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kafkasparkjob_operator.controller.requests.pins import needed_pins
+from kafkasparkjob_operator.controller.job_objects.pins import needed_pins
 from kafkasparkjob_operator.identity import JobIdentity, JobKey, owner_uid
 from kafkasparkjob_operator.kubernetes.port import Cluster, ClusterError, NotLeading
 from sparkapp.model import names

@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.controller.job_objects.standing import StandingObjects
 from kafkasparkjob_operator.controller.refusals import (
     CodeMissing,
     NameTaken,
     SecretExists,
     SnapshotNotReady,
 )
-from kafkasparkjob_operator.controller.requests.standing import StandingObjects
 from kafkasparkjob_operator.decisions.checks.code import message_of_missing
 from kafkasparkjob_operator.decisions.plan import (
     Action,

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafkasparkjob_operator.controller.job_objects.pins import needed_pins
 from kafkasparkjob_operator.controller.refusals import ObjectAwaitsCollection
-from kafkasparkjob_operator.controller.requests.pins import needed_pins
 from kafkasparkjob_operator.identity import JobIdentity, owned_by_deleted_job, owner_uid
 from kafkasparkjob_operator.kubernetes.port import Body, Cluster, ObjectConflict, ObjectExists, ObjectRefused
 from kafkasparkjob_operator.resources.access import executor_service_account, role, role_binding, service_account
