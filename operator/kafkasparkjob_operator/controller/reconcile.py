@@ -24,7 +24,7 @@ from kafkasparkjob_operator.controller.requests.quotas import Quotas
 from kafkasparkjob_operator.controller.requests.snapshots import SnapshotRequests
 from kafkasparkjob_operator.controller.watches.code_watch import digest_of
 from kafkasparkjob_operator.controller.work_queue import WorkQueue
-from kafkasparkjob_operator.decisions.attempts import REVISION
+from kafkasparkjob_operator.decisions.attempts import REVISION, Unsettled
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import AUTOSCALER
 from kafkasparkjob_operator.decisions.lifecycle.deletion import NAMESPACE_ENDS
 from kafkasparkjob_operator.decisions.lifecycle.left_behind import left_open
@@ -281,7 +281,7 @@ class Reconciler:
             raise
         except ClusterError as error:
             if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
-                await self._hold.release(job, (left_open(job, error.message),))
+                await self._hold.release(job, (left_open(job, error.message, left=Unsettled()),))
             if self._failures.lasts(job.identity.key, error) or isinstance(error, refusals.AT_ONCE):
                 failed, event = refusals.not_started(job, error, self._now())
                 await self._publish(job, failed, (event,))

@@ -1,11 +1,11 @@
-"""Attempts: their numbers, and what a start writes into the status.
+"""Attempts: their numbers, what a start writes into the status, and what attempts may have left open.
 
 Numbers only grow, whatever is lost, so a recreated resource never reuses a name.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import parse_time
@@ -32,6 +32,7 @@ from kafkasparkjob_operator.workload import DesiredJob, JobSettings, desired_fro
 from sparkapp.model import names
 from sparkapp.model.errors import ConfigurationError
 from sparkapp.model.job.sections.retention import due_snapshot
+from sparkapp.model.report import DriverState, Report
 
 AWAIT_CLAIMANT = 10.0
 """Seconds to wait for the driver pod of a claimed attempt; the claimant creates it right after the ConfigMap."""
@@ -186,6 +187,14 @@ def unused_claims(observation: Observation, live: Live) -> tuple[AttemptRecord, 
     return tuple(record for record in live.records if record.owner_uid == uid and record.attempt > known)
 
 
+def is_unclaimed(draft: StatusDraft, live: Live) -> bool:
+    """True where no attempt has claimed the state: none has begun a transaction or written to the volume.
+
+    A state without a document, although a checkpoint was reported, was emptied by somebody.
+    """
+    return live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id")
+
+
 def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) -> None:
     """Records an attempt whose start is not in the status, and whose driver's pod is gone: how it ended.
 
@@ -196,7 +205,7 @@ def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) 
     document = live.state.document
     if document is not None:
         number = document.attempt
-    elif live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id"):
+    elif is_unclaimed(draft, live):
         return
     else:
         number = max((claim.attempt for claim in unused_claims(observation, live)), default=0)
@@ -215,6 +224,41 @@ def note_lost_attempt(draft: StatusDraft, observation: Observation, live: Live) 
             **({REVISION: record.revision} if record is not None and record.revision else {}),
         },
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """What attempts that did not end in order may have left.
+
+    :param possible: False where no transaction of the job can be open.
+    :param seconds: time-out of every transaction that may be open; None where it is not known, or there is none.
+    """
+
+    possible: bool = True
+    seconds: int | None = None
+
+
+def has_recovered(report: Report | None, attempt: int | None) -> bool:
+    """Whether an attempt has settled the transactions of all attempts before it."""
+    return report is not None and report.attempt == attempt and report.state is DriverState.RUNNING
+
+
+def unsettled(draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings) -> Unsettled:
+    """Judges which transactions may be open; called where no driver runs (ADR 114).
+
+    They were begun under the specs of earlier attempts, and the resource may have changed since. An attempt claims the
+    document before it settles those of earlier attempts, and before it begins its own. So what is open is of the
+    document's attempt alone only where that attempt has recovered.
+    """
+    document = live.state.document
+    if is_unclaimed(draft, live) or (document is not None and not document.may_have_transactions):
+        return Unsettled(possible=False)
+    if document is None or not has_recovered(observation.report, document.attempt):
+        return Unsettled()
+    began = spec_of(live, document.attempt, observation.job.identity, settings)
+    if began is None or not began.spec.sink.transactions_expire:
+        return Unsettled()
+    return Unsettled(seconds=began.spec.sink.transaction_timeout_seconds)
 
 
 def attempts_ran(observation: Observation, live: Live) -> bool:

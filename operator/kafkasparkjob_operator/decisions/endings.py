@@ -11,7 +11,6 @@ from kafkasparkjob_operator.status.reasons import JobReason, StopReason
 from sparkapp.model import commands, names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import TransformFailed
-from sparkapp.model.job.sections.sink import Sink
 
 EVENTS = "kubectl get events -n NAMESPACE --field-selector involvedObject.name=POD"
 """The command for the events of the driver's pod, which Kubernetes keeps for an hour after the pod is gone."""
@@ -55,31 +54,6 @@ class Ending:
     def text(self) -> str:
         """Message and remedy in a single line."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
-
-
-def left_by(outcome: str, *, attempt: int, job: JobKey, sink: Sink | None) -> str:
-    """The message about an attempt that may have left a transaction open; empty where it ended in order.
-
-    Called by the state machine for a suspended job: no next attempt settles the transaction for now.
-
-    :param outcome: ``status.attempt.outcome``.
-    :param sink: of the resource's spec; None where that is not valid.
-    """
-    if not outcome or outcome in ORDERLY:
-        return ""
-    text = f"attempt {attempt} did not drain in order ({outcome})"
-    if sink is not None and not sink.delivery_guarantee.transactional:
-        return f"{text}: the next attempt writes the records since its last checkpoint again"
-    never = sink is not None and not sink.transactions_expire
-    until = (
-        "a person ends it (sink.transactions.timeoutSeconds: 0)"
-        if never
-        else "sink.transactions.timeoutSeconds has passed"
-    )
-    return (
-        f"{text}: an open transaction may hold back read_committed readers until {until}. The next attempt settles it."
-        f" List it: `python3 -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
-    )
 
 
 def ending_of(

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafkasparkjob_operator.clock import format_time, parse_time
-from kafkasparkjob_operator.decisions.attempts import current_attempt
+from kafkasparkjob_operator.decisions.attempts import current_attempt, is_unclaimed
 from kafkasparkjob_operator.decisions.checks.causes import digest_of_cause
 from kafkasparkjob_operator.decisions.endings import (
     Ending,
@@ -21,7 +21,6 @@ from kafkasparkjob_operator.decisions.endings import (
 )
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.phases import Phase
@@ -51,9 +50,7 @@ def record_ending(draft: StatusDraft, observation: Observation, live: Live, driv
     number = current_attempt(observation)
     if driver is None:
         driver = _ended_driver(observation, number)
-    # A state without a document, although a checkpoint was reported, was emptied by somebody.
-    unclaimed = live.state.kind is StateKind.EMPTY and not draft.section("checkpoint").get("id")
-    ending = ending_of(driver, attempt=number, document=live.state.document, unclaimed=unclaimed)
+    ending = ending_of(driver, attempt=number, document=live.state.document, unclaimed=is_unclaimed(draft, live))
     attempt = draft.section("attempt")
     lost = attempt.get("stopReason") in OF_THE_OPERATOR
     if lost and ending.outcome not in {EndingKind.DRAINED, EndingKind.FINISHED}:

@@ -9,6 +9,7 @@ from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import (
     CODE_DIGEST,
     REVISION,
+    Unsettled,
     claimant_seconds,
     current_attempt,
     next_attempt,
@@ -21,13 +22,14 @@ from kafkasparkjob_operator.decisions.attempts import (
     standby_drivers,
     start_reason,
     unneeded_revisions,
+    unsettled,
     unused_claims,
 )
 from kafkasparkjob_operator.decisions.checks.causes import STATE_DIGEST, forget_failures
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.checks.repairs import SCALE
 from kafkasparkjob_operator.decisions.checks.start_refusals import LOOK_AT_STATE_AGAIN, refused_prefix, refused_state
-from kafkasparkjob_operator.decisions.endings import EndingKind, left_by
+from kafkasparkjob_operator.decisions.endings import ORDERLY, EndingKind
 from kafkasparkjob_operator.decisions.plan import (
     Action,
     Activate,
@@ -40,6 +42,7 @@ from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
 from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, way_back
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.state_view import StateKind
@@ -106,7 +109,7 @@ def decide_start(
     :param standby: a standby driver of the resource's generation: it is activated instead of a new attempt.
     """
     if suspend:
-        return _suspended(draft, observation, live, desired) if clear else Decision(ready=True)
+        return _suspended(draft, observation, live, settings) if clear else Decision(ready=True)
     if desired is not None:
         chosen = AttemptRecord(
             attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
@@ -162,12 +165,11 @@ def _refusal(
     return replace(pause, ready=pause.look_again_after <= CLEAR_SECONDS)
 
 
-def _suspended(draft: StatusDraft, observation: Observation, live: Live, desired: DesiredJob | None) -> Decision:
+def _suspended(draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings) -> Decision:
     note_lost_attempt(draft, observation, live)
     attempt, job = draft.section("attempt"), observation.job.identity
     number, outcome = attempt.get("id", 0), attempt.get("outcome", "")
-    sink = None if desired is None else desired.spec.sink
-    left = left_by(outcome, attempt=number, job=job.key, sink=sink)
+    left = _left_by(outcome, attempt=number, job=job.key, left=unsettled(draft, observation, live, settings))
     command = f'kubectl patch ksj {job.name} -n {job.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
     message = "; ".join(filter(None, ("nothing runs: spec.suspend is true", left, f"resume the job: {command}")))
     draft.set_state(JobState.SUSPENDED, reason=JobReason.SUSPENDED, message=message, phase=Phase.SUSPENDED)
@@ -177,6 +179,27 @@ def _suspended(draft: StatusDraft, observation: Observation, live: Live, desired
         )
         draft.event(f"suspended/{number}/{observation.job.generation}", JobReason.SUSPENDED, message)
     return Decision(ready=True)
+
+
+def _left_by(outcome: str, *, attempt: int, job: JobKey, left: Unsettled) -> str:
+    """The message about an attempt that may have left a transaction open; empty where it ended in order.
+
+    No next attempt settles the transaction for now.
+
+    :param outcome: ``status.attempt.outcome``.
+    """
+    if not outcome or outcome in ORDERLY:
+        return ""
+    text = f"attempt {attempt} did not drain in order ({outcome})"
+    if not left.possible:
+        return f"{text}: the next attempt may write the records since its last checkpoint again"
+    until = "a person ends it: it may have no time-out"
+    if left.seconds is not None:
+        until = f"its time-out of {left.seconds} s has passed"
+    return (
+        f"{text}: an open transaction may hold back read_committed readers until {until}. The next attempt settles it."
+        f" List it: `python3 -m sparkapp txn list --namespace {job.namespace} --job {job.name}`"
+    )
 
 
 def last_accepted(

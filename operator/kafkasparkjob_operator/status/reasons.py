@@ -185,7 +185,7 @@ class JobReason(ExplainedReason):
     NOT_DRAINED = (
         "NotDrained",
         "A driver that was asked to stop did not end in order. A transaction may be open. The next attempt settles it."
-        " Of a suspended job it holds back `read_committed` readers until its time-out.",
+        " Of a suspended job it holds back `read_committed` readers until its time-out, if it has one.",
         "For a suspended job wait for the time-out, or end the transaction by `python3 -m sparkapp txn`.",
     )
     NOT_RECOVERED = (

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkapp.model.checkpoint.committable import KafkaCommittable
-from sparkapp.model.checkpoint.naming import NO_SLOTS, SlotBounds, is_of_prefix, offsets_id, subtask_slot_of
+from sparkapp.model.checkpoint.naming import (
+    NO_SLOTS,
+    SlotBounds,
+    is_first_start,
+    is_of_prefix,
+    offsets_id,
+    subtask_slot_of,
+)
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.encoding.json_parts import MAX_INT, stored
 from sparkapp.model.encoding.strict_json import by_topic, offsets_of, topics_of
@@ -159,6 +166,14 @@ class CheckpointDocument:
     def prefixes(self) -> tuple[str, ...]:
         """All prefixes whose transactions a restart settles or aborts, the current prefix first."""
         return (self.prefix, *self.previous_prefixes)
+
+    @property
+    def may_have_transactions(self) -> bool:
+        """False where no transaction of an attempt can be open. An attempt with transactions says so before the first.
+
+        An attempt without transactions takes it back, once recovery has settled those of earlier attempts.
+        """
+        return self.transactional or not is_first_start(self.hint, self.slots)
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:

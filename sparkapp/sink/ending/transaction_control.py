@@ -240,8 +240,7 @@ class KafkaTransactionControl:
 
     def _may_have_transactions(self, document: CheckpointDocument) -> bool:
         """A job without transactions may have no permission to list them."""
-        unused = self._ids(document, document.prefixes).is_first_start and not document.transactional
-        return self._job.spec.sink.delivery_guarantee.transactional or not unused
+        return self._job.spec.sink.delivery_guarantee.transactional or document.may_have_transactions
 
 
 def leave_nothing_open(

@@ -135,6 +135,8 @@ class LiveJob:
         self.api.merge(path, {"data": {names.REPORT_KEY: encode_report(report)}})
 
     def checkpoint(self, attempt: int, checkpoint: int, *, drained: bool = False, **fields: Any) -> None:
+        """The driver of a job with transactions writes its state."""
+        fields = {"transactional": True, **fields}
         document = CheckpointDocument(
             job_uid=self.uid(), attempt=attempt, checkpoint_id=checkpoint, created_at="2026-11-21T12:00:00Z",
             parallelism=2, prefix="x", drained=drained, **fields,

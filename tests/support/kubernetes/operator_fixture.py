@@ -20,6 +20,7 @@ from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.event_reason import DriverEvent
+from sparkapp.model.job.codec import decode_job
 from sparkapp.model.report import (
     AttemptOutcome,
     DriverState,
@@ -156,13 +157,17 @@ class OperatorFixture:
     def checkpoint(
         self, attempt: int, checkpoint_id: int, *, drained: bool = False, finished: bool = False, uid: str = UID
     ) -> None:
-        """The driver writes its state."""
+        """The driver writes its state, which says whether its attempt has transactions."""
         document = CheckpointDocument(
             job_uid=uid, attempt=attempt, checkpoint_id=checkpoint_id, created_at="2026-11-21T12:00:00Z",
-            parallelism=2, prefix="team.orders", drained=drained,
+            parallelism=2, prefix="team.orders", drained=drained, transactional=self._has_transactions(attempt),
             stopping="Latest" if finished else "", finished=finished,
         )  # fmt: skip
         self.kubernetes.set_data(KEY, names.state_config_map(KEY.name), names.CHECKPOINT_KEY, encode(document))
+
+    def _has_transactions(self, attempt: int) -> bool:
+        record = self.kubernetes.objects.get(("ConfigMap", KEY.namespace, record_name(attempt)))
+        return record is None or decode_job(record["data"][names.JOB_KEY]).spec.sink.delivery_guarantee.transactional
 
     async def run(self, attempt: int = 1) -> None:
         """From wherever the job is to a running, reporting driver of that attempt."""

@@ -13,13 +13,16 @@ from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import parse_time
 from kafkasparkjob_operator.decisions.attempts import (
+    Unsettled,
     attempts_ran,
     claimant_seconds,
     current_attempt,
+    is_unclaimed,
     note_lost_attempt,
     own_drivers,
     record_of,
     settings_of,
+    unsettled,
 )
 from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
@@ -44,7 +47,6 @@ from kafkasparkjob_operator.decisions.standby import standby_pods
 from kafkasparkjob_operator.decisions.starting import last_accepted, submit
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.observation.state_view import StateKind
 from kafkasparkjob_operator.resources.acceptance import accepted_job
 from kafkasparkjob_operator.status.conditions import ConditionStatus, ConditionType
 from kafkasparkjob_operator.status.phases import Phase
@@ -173,7 +175,9 @@ class _Deletion:
         No transaction of the job is open any more, and its last snapshot is made.
         """
         choice = self._choice()
-        if not self.removes_state or self._is_unclaimed or choice is None or not choice.desired.spec.may_keep_state:
+        if not self.removes_state or is_unclaimed(self.draft, self.live) or choice is None:
+            return None
+        if not choice.desired.spec.may_keep_state:
             return None
         self._note_settled()
         why = self._waits_not(None)
@@ -278,27 +282,21 @@ class _Deletion:
         note_lost_attempt(self.draft, self.observation, self.live)
         return self.draft.section("attempt").get("outcome") in ORDERLY
 
-    @property
-    def _is_unclaimed(self) -> bool:
-        """No attempt has claimed the state, so none has begun a transaction or written to the volume."""
-        return self.live.state.kind is StateKind.EMPTY and not self.draft.section("checkpoint").get("id")
+    def _left(self) -> Unsettled:
+        return unsettled(self.draft, self.observation, self.live, self.settings)
 
     def _has_nothing_open(self) -> bool:
         """Nothing was begun, or brokers have ended what was open."""
-        if self._is_unclaimed:
-            return True
-        choice, failure = self._choice(), self.draft.section("lastFailure")
+        left, failure = self._left(), self.draft.section("lastFailure")
         ended = parse_time(failure.get("time"))
-        if choice is None or ended is None or self.others or failure.get("attempt") != self.attempt:
-            return False
-        sink = choice.desired.spec.sink
-        if not sink.delivery_guarantee.transactional:
+        if not left.possible:
             return True
-        age = (self.draft.now - ended).total_seconds()
-        return sink.transactions_expire and age > sink.transaction_timeout_seconds + EXPIRED_SECONDS
+        if left.seconds is None or ended is None or self.others or failure.get("attempt") != self.attempt:
+            return False
+        return (self.draft.now - ended).total_seconds() > left.seconds + EXPIRED_SECONDS
 
     def _choice(self) -> _Choice | None:
-        """The spec of the last attempt: the resource's, or the last valid one."""
+        """The spec of the next attempt: the resource's, or the last valid one."""
         identity = self.job.identity
         try:
             desired = accepted_job(self.job.spec, job=identity, settings=self.settings)
@@ -359,7 +357,7 @@ class _Deletion:
         :param state: why the state that was to be removed stays.
         """
         if why:
-            self.draft.events.append(left_open(self.job, why))
+            self.draft.events.append(left_open(self.job, why, left=self._left()))
         elif state:
             self.draft.events.append(state_left(self.job, state))
         elif self.record is not None and self.record.removes_state:

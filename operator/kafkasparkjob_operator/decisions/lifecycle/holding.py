@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kafkasparkjob_operator.decisions.attempts import has_recovered
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.plan import Action, HoldResource, ReleaseResource
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.status import StatusDraft
 from kafkasparkjob_operator.workload import DeletionPolicy, DesiredJob, StateOnDelete
-from sparkapp.model.report import DriverState, Report
+from sparkapp.model.report import Report
 
 
 def hold_change(
@@ -36,11 +37,6 @@ def hold_change(
         or (sink.delivery_guarantee.transactional and (deletion is not None or not sink.transactions_expire))
     ):
         return () if job.held else (HoldResource(),)
-    recovered = (
-        report is not None
-        and report.attempt == attempt.get("id")
-        and report.state is DriverState.RUNNING
-        and attempt.get("generation") == job.generation
-    )
+    recovered = has_recovered(report, attempt.get("id")) and attempt.get("generation") == job.generation
     settled = recovered or not attempt.get("id") or attempt.get("outcome") in ORDERLY
     return (ReleaseResource(),) if job.held and settled else ()

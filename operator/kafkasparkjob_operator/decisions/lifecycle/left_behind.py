@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from kafkasparkjob_operator.decisions.attempts import Unsettled
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.reasons import JobReason
@@ -14,10 +15,10 @@ SERVERS_CHARACTERS = 300
 """Bootstrap addresses in the command of an event. With the longest prefix the cause still has room."""
 
 
-def left_open(job: JobResource, why: str) -> JobEvent:
+def left_open(job: JobResource, why: str, *, left: Unsettled) -> JobEvent:
     """The event of a deletion that leaves transactions open: prefix, cause, and the command that ends them."""
     prefix, servers = _prefix(job), _bootstrap_servers(job)
-    until = " until their time-out" if _transactions_expire(job) else ""
+    until = "" if left.seconds is None else f" until their time-out of {left.seconds} s"
     message = (
         f"transactions with ids that begin with {prefix!r} may stay open and hold back read_committed readers{until}:"
         f" {why}"
@@ -57,10 +58,3 @@ def _bootstrap_servers(job: JobResource) -> str:
     every = str(kafka.get("bootstrapServers", "") if isinstance(kafka, Mapping) else "")
     shown = every if len(every) <= SERVERS_CHARACTERS else every[: SERVERS_CHARACTERS + 1].rpartition(",")[0]
     return shown or every.partition(",")[0]
-
-
-def _transactions_expire(job: JobResource) -> bool:
-    """As :attr:`~sparkapp.model.job.sections.sink.Sink.transactions_expire`, of a spec that may be invalid."""
-    sink = job.spec.get("sink")
-    section = sink.get("transactions") if isinstance(sink, Mapping) else None
-    return not isinstance(section, Mapping) or section.get("timeoutSeconds") != 0

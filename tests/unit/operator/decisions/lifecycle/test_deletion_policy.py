@@ -118,13 +118,15 @@ async def test_a_policy_that_becomes_orphan_lets_go_at_once() -> None:
 
 
 async def test_transactions_that_their_time_out_has_ended_hold_nothing() -> None:
-    operator = OperatorFixture(deletion={}, sink={"topic": "enriched", "transactions": {"timeoutSeconds": 60}})
+    sink = {"topic": "enriched", "transactions": {"timeoutSeconds": 60}}
+    operator = OperatorFixture(deletion={"policy": "Drain"}, sink=sink)
     await operator.run()
     operator.kubernetes.edit_job(KEY, restartPolicy={"maxConsecutiveFailures": 1})
     await operator.settle()
     operator.driver_ends(1, FAILED)
     await operator.settle()
     assert operator.status["state"] == "Failed"
+    assert held(operator)
     operator.wait(60 + EXPIRED_SECONDS + 1)
     operator.kubernetes.delete_job(KEY)
     await operator.look()
@@ -133,7 +135,8 @@ async def test_transactions_that_their_time_out_has_ended_hold_nothing() -> None
 
 
 async def test_a_job_without_transactions_is_not_held() -> None:
-    operator = OperatorFixture(deletion={}, sink={"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"})
+    sink = {"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"}
+    operator = OperatorFixture(deletion={"policy": "Drain"}, sink=sink)
     await operator.run()
     assert not held(operator)
 
