@@ -68,6 +68,7 @@ EXPIRED_SECONDS = 60.0
 """By which a coordinator is late with the end of a transaction: it looks for such transactions every 10 s."""
 NAMESPACE_ENDS = "because it is being terminated"
 """What the API server answers to every creation in a namespace that is being deleted."""
+_NO_SPEC = "the resource is invalid, and so is the spec of the last attempt"
 _COLLECTED_FIRST = frozenset({"foregroundDeletion", "orphan"})
 """Kubernetes' own finalizers, under which it deletes or disowns what the resource owns before the resource goes."""
 
@@ -175,14 +176,14 @@ class _Deletion:
         No transaction of the job is open any more, and its last snapshot is made.
         """
         choice = self._choice()
-        if not self.removes_state or is_unclaimed(self.draft, self.live) or choice is None:
+        if not self.removes_state or is_unclaimed(self.draft, self.live):
             return None
-        if not choice.desired.spec.may_keep_state:
+        if choice is not None and not choice.desired.spec.may_keep_state:
             return None
         self._note_settled()
         why = self._waits_not(None)
-        if why is not None:
-            return self._release(state=why)
+        if why is not None or choice is None:
+            return self._release(state=why or _NO_SPEC)
         left = self._seconds_left()
         if left is None:  # the time is limited before anything is tried
             return self._wait("RemovingState", "the deletion waits until the job's state is removed", seconds=0)
@@ -201,7 +202,7 @@ class _Deletion:
         if why is None and left <= 0:
             why = self._late()
         if why is not None or choice is None:
-            return self._release(state=why or "the resource is invalid, and so is the spec of the last attempt")
+            return self._release(state=why or _NO_SPEC)
         seconds = min(left, LOOK_AGAIN_SECONDS)
         return self._start(choice, seconds, removes_state=True) if running is None else self._run(running, seconds)
 
@@ -241,7 +242,7 @@ class _Deletion:
             return self._release(self._trouble().removeprefix("; "))
         choice = self._choice()
         if choice is None:
-            return self._release("the resource is invalid, and so is the spec of the last attempt")
+            return self._release(_NO_SPEC)
         return self._start(choice, seconds, removes_state=False)
 
     def _start(self, choice: _Choice, seconds: float, *, removes_state: bool) -> Plan:

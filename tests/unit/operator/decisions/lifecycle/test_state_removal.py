@@ -134,3 +134,20 @@ async def test_a_removal_that_cannot_work_is_not_tried_again() -> None:
     [message] = messages(operator, "StateNotRemoved")
     assert f"folder {UID} stays" in message
     assert operator.kubernetes.driver_attempts == [1, 2]
+
+
+async def test_state_that_no_attempt_can_remove_is_named() -> None:
+    operator = OperatorFixture(deletion={"state": "Delete"}, checkpoint=VOLUME)
+    await operator.run()
+    operator.kubernetes.edit_job(KEY, suspend=True)
+    await operator.settle()
+    operator.checkpoint(1, 11, drained=True)
+    operator.driver_ends(1, DRAINED)
+    await operator.settle()
+    operator.kubernetes.edit_job(KEY, sink={"topic": ""})
+    operator.kubernetes.remove(("ConfigMap", KEY.namespace, record_name(1)))
+    operator.kubernetes.delete_job(KEY)
+    await operator.settle()
+    assert gone(operator)
+    [message] = messages(operator, "StateNotRemoved")
+    assert f"folder {UID} stays" in message
