@@ -327,7 +327,8 @@ class JobReason(ExplainedReason):
     SNAPSHOT_FAILED = (
         "SnapshotFailed",
         "A snapshot that the operator makes was refused, or holds no checkpoint. The message has the cause. The next"
-        " periodic snapshot is made at its time. A change that waits for its snapshot is refused with this reason.",
+        " periodic snapshot is made at its time. A change that waits for its snapshot is refused with this reason."
+        " A job with `spec.deletion.snapshot` was deleted without its snapshot.",
         "Look at the snapshot: `kubectl get kss -n NAMESPACE -o wide`.",
     )
     SNAPSHOT_MADE = "SnapshotMade", "A snapshot that the operator makes holds a checkpoint."

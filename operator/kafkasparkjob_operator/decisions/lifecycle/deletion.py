@@ -104,7 +104,7 @@ class _Deletion:
         self.live = live
         asked = deletion_of(observation.job.spec)
         self.policy = DeletionPolicy.DRAIN if asked is None else asked.policy
-        self.snapshot = asked is not None and asked.snapshot
+        self.snapshot = asked is not None and asked.snapshot and self.policy is not DeletionPolicy.ORPHAN
         self.removes_state = asked is not None and asked.state is StateOnDelete.DELETE
         self.limit = limit if asked is None else min(limit, float(asked.deadline_seconds))
         self.settings = settings_of(observation, settings)
@@ -150,25 +150,35 @@ class _Deletion:
 
         No transaction is open any more, so it holds the last checkpoint. The deadline limits it as all else.
         """
-        if not self.snapshot or self.policy is DeletionPolicy.ORPHAN or not self.draft.section("checkpoint").get("id"):
+        if not self.snapshot or not self._checkpoint():
             return None
-        identity = self.job.identity
-        name, found = names.deletion_snapshot(identity.name, identity.uid), last_snapshot(self.observation)
-        if found is not None and found.state == SnapshotState.READY:
-            message = f"snapshot {name} holds checkpoint {found.checkpoint} of the deleted job"
-            self.draft.event("last-snapshot", JobReason.SNAPSHOT_MADE, message)
+        found, left = last_snapshot(self.observation), self._seconds_left()
+        ended = found is not None and found.state in {SnapshotState.READY, SnapshotState.FAILED}
+        if ended or (left is not None and left <= 0):
             return None
-        left = self._seconds_left()
-        failed = found is not None and found.state == SnapshotState.FAILED
-        if failed or (left is not None and left <= 0):
-            why = found.message if found is not None and found.message else "it is not Ready by the deadline"
-            message = f"the job is deleted without snapshot {name} (spec.deletion.snapshot): {why}"
-            self.draft.event("last-snapshot", JobReason.SNAPSHOT_FAILED, message, warning=True)
-            return None
+        name = names.deletion_snapshot(self.job.identity.name, self.job.identity.uid)
         if found is None and left is not None:  # the time is limited before anything is tried
             self.actions.append(CreateSnapshot(name=name, trigger=SnapshotTrigger.DELETION, owned=False))
         seconds = 0.0 if left is None else min(left, SNAPSHOT_LOOK_SECONDS)
         return self._wait(str(JobReason.SNAPSHOTTING), f"the deletion waits for snapshot {name}", seconds=seconds)
+
+    def _checkpoint(self) -> int:
+        """The last checkpoint; by the status only where there is no document. No driver reports that of its drain."""
+        document = self.live.state.document
+        return int(self.draft.section("checkpoint").get("id", 0)) if document is None else document.checkpoint_id
+
+    def _tell_snapshot(self) -> None:
+        """The event about the snapshot of a job that goes."""
+        identity, found = self.job.identity, last_snapshot(self.observation)
+        name = names.deletion_snapshot(identity.name, identity.uid)
+        if found is not None and found.state == SnapshotState.READY:
+            message = f"snapshot {name} holds checkpoint {found.checkpoint} of the deleted job"
+            self.draft.event("last-snapshot", JobReason.SNAPSHOT_MADE, message)
+            return
+        why = "it does not exist" if found is None else found.message or "it is not Ready"
+        why = why if self._checkpoint() else "no checkpoint of the job is known"
+        message = f"the job is deleted without snapshot {name} (spec.deletion.snapshot): {why}"
+        self.draft.event("last-snapshot", JobReason.SNAPSHOT_FAILED, message, warning=True)
 
     def _remove_state(self) -> Plan | None:
         """Starts the attempt of ``spec.deletion.state: Delete``; None where there is none to start.
@@ -366,6 +376,8 @@ class _Deletion:
             self.draft.event("state-removed", JobReason.STATE_REMOVED, message)
         else:
             self._note_settled()
+        if self.snapshot:
+            self._tell_snapshot()
         return Plan(actions=(ReleaseResource(),), status=self.job.status, events=tuple(self.draft.events))
 
     def _note_settled(self) -> None:

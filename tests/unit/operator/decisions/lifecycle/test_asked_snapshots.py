@@ -263,6 +263,41 @@ async def test_a_suspended_job_has_its_last_snapshot_too() -> None:
     assert set(operator.states.values()) == {"Ready"}
 
 
+@pytest.mark.parametrize("suspends_first", [True, False])
+async def test_the_checkpoint_of_a_drain_may_be_the_first(suspends_first: bool) -> None:
+    """No driver reports it: with a long interval a job has none before it drains."""
+    operator = SnapshotFixture(deletion={"snapshot": True})
+    await operator.settle()
+    operator.kubernetes.pod_runs(names.driver_pod(KEY.name, 1))
+    operator.checkpoint(1, 0)
+    operator.report(1, lag_records=5)
+    await operator.settle()
+    if suspends_first:
+        operator.kubernetes.edit_job(KEY, suspend=True)
+    else:
+        operator.kubernetes.delete_job(KEY)
+    await operator.settle()
+    operator.checkpoint(1, 1, drained=True)
+    operator.driver_ends(1, DRAINED)
+    if suspends_first:
+        await operator.settle()
+        operator.kubernetes.delete_job(KEY)
+    await looks(operator)
+    await operator.fill()
+    await looks(operator)
+    assert gone(operator)
+    (body,) = operator.snapshots.values()
+    assert body["status"]["checkpoint"]["id"] == 1
+    assert operator.kubernetes.events(warning=True) == []
+
+
+def no_snapshot(operator: SnapshotFixture) -> str:
+    """The message of the event that says so."""
+    events = [body for place, body in operator.kubernetes.objects.items() if place[0] == "Event"]
+    [message] = [each["message"] for each in events if each["reason"] == "SnapshotFailed"]
+    return str(message)
+
+
 async def test_a_job_without_a_checkpoint_is_deleted_at_once() -> None:
     operator = SnapshotFixture(deletion={"snapshot": True})
     await operator.settle()
@@ -271,3 +306,40 @@ async def test_a_job_without_a_checkpoint_is_deleted_at_once() -> None:
     await looks(operator)
     assert gone(operator)
     assert operator.snapshots == {}
+    assert no_snapshot(operator).endswith("no checkpoint of the job is known")
+
+
+async def test_a_claimed_job_without_a_checkpoint_has_none_to_keep() -> None:
+    operator = SnapshotFixture(deletion={"snapshot": True})
+    await operator.settle()
+    operator.kubernetes.pod_runs(names.driver_pod(KEY.name, 1))
+    operator.checkpoint(1, 0, drained=True)
+    operator.kubernetes.delete_job(KEY)
+    operator.driver_ends(1, DRAINED)
+    await looks(operator)
+    assert gone(operator)
+    assert operator.snapshots == {}
+    assert no_snapshot(operator).endswith("no checkpoint of the job is known")
+
+
+async def test_a_job_that_never_ran_has_no_snapshot() -> None:
+    operator = SnapshotFixture(deletion={"snapshot": True}, suspend=True)
+    await operator.settle()
+    operator.kubernetes.delete_job(KEY)
+    await looks(operator)
+    assert gone(operator)
+    assert operator.snapshots == {}
+    assert no_snapshot(operator).endswith("no checkpoint of the job is known")
+
+
+@pytest.mark.parametrize("how", ["late", "foreground"])
+async def test_a_deletion_that_settles_nothing_says_that_there_is_no_snapshot(how: str) -> None:
+    operator = SnapshotFixture(deletion={"deadlineSeconds": DEADLINE, "snapshot": True})
+    await operator.run()
+    operator.driver_ends(1, code=137)
+    operator.kubernetes.delete_job(KEY, foreground=how == "foreground")
+    await looks(operator)
+    operator.wait(DEADLINE + 1)
+    await looks(operator)
+    assert "TransactionsLeftOpen" in operator.kubernetes.events(warning=True)
+    assert no_snapshot(operator).endswith("it does not exist")
