@@ -128,8 +128,9 @@ class CheckpointRetainer:
     transactions are all committed.
 
     :param latest: the checkpoint that the attempt resumes from.
-    :param state: of retained checkpoints; None for a job that may keep none.
     :param tell: receives an event's reason and message once, when checkpoints cannot be retained.
+    :param draining: whether a stop is asked for. A restore of the oldest checkpoint may be the cause.
+    :param state: of retained checkpoints; None for a job that may keep none.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class CheckpointRetainer:
         retention: Retention,
         latest: int,
         tell: Callable[[DriverEvent, str], None],
+        draining: Callable[[], bool],
         state: StateOfCheckpoints | None = None,
     ) -> None:
         self._store = store
@@ -148,6 +150,7 @@ class CheckpointRetainer:
         self._retention = retention
         self._latest = latest
         self._tell = tell
+        self._draining = draining
         self._told = False
         self._held: dict[str, Held] | None = None
         self._undone: list[str] = []
@@ -196,8 +199,8 @@ class CheckpointRetainer:
     def _keep(self, document: CheckpointDocument) -> None:
         """Retains the checkpoint and drops the surplus.
 
-        An orderly stop drops nothing because of the count: a restore of the oldest checkpoint may follow. The next
-        attempt drops the surplus after its restore.
+        A drain drops nothing because of the count, and removes no state: a restore of the oldest checkpoint may follow.
+        The next attempt drops the surplus after its restore.
         """
         if self._held is None:
             self._held = self._load()
@@ -210,7 +213,8 @@ class CheckpointRetainer:
             key = retained_key(checkpoint.checkpoint_id)
             put = {key: encode_retained(replace(checkpoint, engine=self._kept_state(document)))}
             held[key] = _held(key, put[key], usable=True)
-        count = self._retention.count + (1 if put and checkpoint.orderly else 0)
+        draining = self._draining()
+        count = len(held) if draining else self._retention.count
         drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
         drop += [key for key in self._undone if key not in put]
         if not put and not drop:
@@ -218,7 +222,8 @@ class CheckpointRetainer:
         self._store.change(put, drop)
         self._undone = []
         self._held = {key: entry for key, entry in held.items() if key not in drop}
-        self._state.remove_others([checkpoint_of_key(key) or 0 for key in self._held], document)
+        if not draining:
+            self._state.remove_others([checkpoint_of_key(key) or 0 for key in self._held], document)
 
     def _kept_state(self, document: CheckpointDocument) -> str:
         """Without its state a checkpoint still says from which offsets another job would begin."""

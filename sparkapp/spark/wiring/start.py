@@ -55,6 +55,7 @@ class Parts:
     :param evidence: the group's offsets, for a job of the local pace.
     :param connection: to the source's cluster, for the group's marks; None for a connection of each question.
     :param now: gives RFC 3339 times. :param warn: gets events.
+    :param draining: whether a stop is asked for.
     :param hook: called at each step of a checkpoint.
     """
 
@@ -69,6 +70,7 @@ class Parts:
     evidence: Evidence
     now: Callable[[], str]
     warn: Warn
+    draining: Callable[[], bool]
     state: StateOfCheckpoints | None = None
     connection: KafkaConnection | None = None
     hook: StepHook = no_hook
@@ -175,7 +177,7 @@ def _retainer(job: Job, parts: Parts, recovery: Recovery, stack: ExitStack) -> C
         return None
     retainer = CheckpointRetainer(
         parts.retained, job_uid=job.uid, retention=job.spec.retention, latest=recovery.document.checkpoint_id,
-        tell=parts.warn, state=parts.state,
+        tell=parts.warn, draining=parts.draining, state=parts.state,
     )  # fmt: skip
     stack.callback(retainer.close)
     return retainer

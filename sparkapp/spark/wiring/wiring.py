@@ -184,7 +184,7 @@ class Wiring:
             store=environment.store, retained=environment.retained, engine=engine,
             state=state, control=control, ends=control.ends(),
             client=prepared.client, clusters=clusters, config=config, evidence=group_evidence(job, config), now=now,
-            warn=reporter.warn, connection=prepared.connection,
+            warn=reporter.warn, draining=context.draining.is_set, connection=prepared.connection,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
         # A restore copies all of the state within its store.

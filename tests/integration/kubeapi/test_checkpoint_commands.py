@@ -55,6 +55,7 @@ def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: in
         retainer = CheckpointRetainer(
             ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), job_uid=each.job_uid,
             retention=Retention(count=count), latest=each.checkpoint_id, tell=lambda _, message: events.append(message),
+            draining=lambda: False,
         )  # fmt: skip
         retainer.offer(each)
         retainer.close()

@@ -123,6 +123,7 @@ class AttemptRun:
     :param patience: seconds that a task waits for the brokers before it fails.
     :param opens_ahead: subtasks keep their workers, and open their next producer after a pre-commit (ADR 52).
     :param topics: of the numbers that are let through, where the result names topics; None: all go to the sink's.
+    :ivar draining: a stop is asked for.
     """
 
     job: Job
@@ -142,6 +143,7 @@ class AttemptRun:
     failure: KafkaSparkJobError | None = None
     recovery: Recovery | None = None
     names: Names = field(default_factory=Names)
+    draining: bool = False
     _stop: Stop | None = None
     _retainer: CheckpointRetainer | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -222,6 +224,7 @@ class AttemptRun:
 
     def drain(self, stop: Stop | None = None) -> None:
         """An orderly stop after the last checkpoint."""
+        self.draining = True
         self._act(self._drain, stop)
 
     def thaw(self, *, draining: bool = False) -> None:
@@ -339,7 +342,7 @@ class AttemptRun:
         parts = Parts(
             store=self._store, retained=self.retained, control=self._control, ends=control.ends(), client=self._client,
             clusters=self._clusters, config=self._config, now=self.now, warn=lambda *_: None,
-            engine=QueryState(),
+            draining=lambda: self.draining, engine=QueryState(),
             evidence=WatchedEvidence(group_evidence(job, self._config), self._passed),
             hook=self._step if self.stepwise else no_hook,
         )  # fmt: skip
@@ -422,6 +425,7 @@ class AttemptRun:
         begun.written.append(run_task(begun.halted or again, unwatched))
 
     def _stop_when_idle(self) -> None:
+        self.draining = True
         if self._begun is None:
             self._coordinator.forget_settled()
         self._drain()

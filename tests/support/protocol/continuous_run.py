@@ -392,6 +392,7 @@ class ContinuousRun(AttemptRun):
                 self.names.note(subtask, ids[slot_of(checkpoint_id, len(ids))], self._names_in_reach())
 
     def _stop_when_idle(self) -> None:
+        self.draining = True
         if self._pipeline.oldest is None:
             self._coordinator.forget_settled()
         self._drain()

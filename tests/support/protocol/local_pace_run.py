@@ -21,7 +21,7 @@ from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.tasks.flush import require_delivered
 from tests.support.protocol.continuous_run import ContinuousRun
-from tests.support.protocol.moments import Ahead, EngineStep, InstanceMoment, Killed, Loss, Place, Stop
+from tests.support.protocol.moments import Ahead, EngineStep, InstanceMoment, Killed, Loss, Place
 from tests.support.protocol.subtask_process import SubtaskProcess
 
 _CHECKPOINT_SECONDS = 120.0
@@ -37,15 +37,12 @@ class LocalPaceRun(ContinuousRun):
     A checkpoint is a record of the subtasks' commits. The engine works until one is written, or until all is recorded,
     and every subtask that was lost has its next instance. In a checkpoint it calls ``meanwhile`` when a subtask that is
     to halt knows it.
-
-    :ivar draining: a stop is asked for.
     """
 
     silence = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.draining = False
         self._still = threading.Event()
         self._halts_at: InstanceMoment | None = None
         self._records = 0
@@ -58,10 +55,6 @@ class LocalPaceRun(ContinuousRun):
     def subtasks(self) -> dict[int, SubtaskProcess]:
         """The present process of each subtask."""
         return self._subtasks
-
-    def drain(self, stop: Stop | None = None) -> None:
-        self.draining = True
-        super().drain(stop)
 
     def run_to_the_end(self) -> None:
         """The engine works until it is to drain; for a thread of the test's own."""

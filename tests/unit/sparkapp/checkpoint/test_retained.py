@@ -39,13 +39,17 @@ def document(number, *, seconds=0, uid="uid", **changes):
     return replace(base, **changes)
 
 
-def retain(store, documents, *, latest=0, events=None, state=None, **retention):
+def retainer_of(store, *, latest=0, events=None, draining=False, state=None, **retention):
+    return CheckpointRetainer(
+        store, job_uid="uid", retention=Retention(**retention), latest=latest, state=state, draining=lambda: draining,
+        tell=lambda reason, message: None if events is None else events.append((reason, message)),
+    )  # fmt: skip
+
+
+def retain(store, documents, *, latest=0, **how):
     """One attempt that completes these checkpoints; each has been looked at before the next one comes."""
     for each in documents:
-        retainer = CheckpointRetainer(
-            store, job_uid="uid", retention=Retention(**retention), latest=latest,
-            tell=lambda reason, message: None if events is None else events.append((reason, message)), state=state,
-        )  # fmt: skip
+        retainer = retainer_of(store, latest=latest, **how)
         retainer.offer(each)
         retainer.close()
         latest = max(latest, each.checkpoint_id)
@@ -70,11 +74,14 @@ def test_the_last_one_of_an_orderly_stop_is_kept_whatever_the_interval(store):
     assert kept(store) == [1, 2]
 
 
-def test_an_orderly_stop_does_not_drop_the_one_that_it_may_be_on_the_way_back_to(store):
-    retain(store, [document(1), document(2, seconds=60), document(3, seconds=61, drained=True)], count=2)
-    assert kept(store) == [1, 2, 3]
-    retain(store, [document(4, seconds=200)], latest=3, count=2)
-    assert kept(store) == [3, 4]
+def test_a_drain_does_not_drop_the_one_that_it_may_be_on_the_way_back_to(store):
+    state = State()
+    retain(store, [document(1), document(2, seconds=60)], count=2, state=state)
+    drain = [document(3, seconds=120), document(4, seconds=180), document(4, seconds=181, drained=True)]
+    retain(store, drain, latest=2, count=2, draining=True, state=state)
+    assert kept(store) == sorted({*state.kept}) == [1, 2, 3, 4], "the checkpoint under way is completed, too"
+    retain(store, [document(5, seconds=300)], latest=4, count=2, state=state)
+    assert kept(store) == sorted({*state.kept}) == [4, 5]
 
 
 def test_the_interval_counts_over_restarts_and_survives_a_clock_that_was_set_back(store):
@@ -157,9 +164,7 @@ class Broken:
 def test_a_failure_is_reported_once_and_tried_again_an_interval_later(reads):
     events: list[tuple[str, str]] = []
     broken = Broken(reads=reads)
-    retainer = CheckpointRetainer(
-        broken, job_uid="uid", retention=Retention(), latest=0, tell=lambda *event: events.append(event)
-    )
+    retainer = retainer_of(broken, events=events)
     for number, seconds in ((1, 0), (2, 10), (3, 60)):
         broken.seen.clear()
         retainer.offer(document(number, seconds=seconds))
@@ -187,7 +192,7 @@ class Slow(MemoryRetainedStore):
 
 def test_checkpoints_continue_during_a_write_and_the_newest_is_kept_next():
     slow = Slow()
-    retainer = CheckpointRetainer(slow, job_uid="uid", retention=Retention(), latest=0, tell=lambda *_: None)
+    retainer = retainer_of(slow)
     retainer.offer(document(1))
     assert slow.begun.wait(PATIENCE)
     for number in range(2, 100):
@@ -209,13 +214,13 @@ def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
 
 
 class State:
-    """Query state on a volume; checkpoint 3 cannot be linked."""
+    """Query state on a volume; that of ``broken`` cannot be linked."""
 
-    def __init__(self):
-        self.kept = []
+    def __init__(self, broken=0):
+        self.kept, self.broken = [], broken
 
     def keep(self, document):
-        if document.checkpoint_id == 3:
+        if document.checkpoint_id == self.broken:
             raise VolumeUnusable("query cannot be written: Operation not permitted")
         self.kept.append(document.checkpoint_id)
         return f"state of {document.checkpoint_id}"
@@ -226,7 +231,7 @@ class State:
 
 
 def test_a_checkpoint_is_retained_with_its_state_or_without_it():
-    state, events, store = State(), [], MemoryRetainedStore()
+    state, events, store = State(broken=3), [], MemoryRetainedStore()
     documents = [document(number, seconds=60 * number) for number in (1, 2, 3, 4)]
     retain(store, documents, count=3, state=state, events=events)
     found = {key: decode_retained(text, key=key, job_uid="uid").engine for key, text in store.read().items()}
