@@ -109,7 +109,7 @@ class ConfigMapRetainedStore:
     """Retained checkpoints, each under a key of the job's checkpoints ConfigMap.
 
     :param uid: of the resource, as for :class:`ConfigMapStore`.
-    :param deadline: seconds of retries for a read, which a restore waits for; a write is tried once.
+    :param deadline: seconds of retries while the API server does not answer.
     """
 
     def __init__(self, api: Any, *, namespace: str, job: str, uid: str, deadline: float = 60.0) -> None:
@@ -124,7 +124,7 @@ class ConfigMapRetainedStore:
         return dict(body.data or {})
 
     def change(self, put: Mapping[str, str], drop: Collection[str]) -> None:
-        self._place.merge({**dict.fromkeys(drop), **put}, None)
+        self._place.merge({**dict.fromkeys(drop), **put}, Deadline.after(self._deadline))
 
     def pinned(self) -> Collection[int]:
         body = self._place.read(Deadline.after(self._deadline))

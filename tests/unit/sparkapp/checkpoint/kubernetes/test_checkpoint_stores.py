@@ -106,12 +106,33 @@ def test_C10_a_document_that_was_changed_under_a_label_is_a_conflict() -> None:
 class Annotated:
     """The ConfigMap of retained checkpoints with these annotations."""
 
-    def __init__(self, annotations: dict[str, str] | None) -> None:
+    def __init__(self, annotations: dict[str, str] | None, *, busy: int = 0) -> None:
         self.annotations = annotations
+        self.busy = busy
+        """Changes that are not answered."""
+        self.data: dict[str, str | None] = {}
 
     def read_namespaced_config_map(self, *_: Any, **__: Any) -> Any:
         metadata = SimpleNamespace(uid="uid", owner_references=None, annotations=self.annotations)
         return SimpleNamespace(data={}, metadata=metadata)
+
+    def patch_namespaced_config_map(self, _: str, __: str, patch: Any, **___: Any) -> Any:
+        self.busy -= 1
+        if self.busy >= 0:
+            raise ApiException(status=429, reason="Too Many Requests")
+        self.data.update(patch["data"])
+
+
+def test_a_change_of_retained_checkpoints_outlives_a_busy_api_server() -> None:
+    kubernetes = Annotated(None, busy=2)
+    ConfigMapRetainedStore(kubernetes, namespace="n", job="j", uid=UID).change({"checkpoint-7.json": "{}"}, ["old"])
+    assert kubernetes.data == {"checkpoint-7.json": "{}", "old": None}
+
+
+def test_a_change_of_retained_checkpoints_ends_with_its_deadline() -> None:
+    store = ConfigMapRetainedStore(Annotated(None, busy=1000), namespace="n", job="j", uid=UID, deadline=0.3)
+    with pytest.raises(CheckpointStoreUnavailable, match="within 0 s: 429"):
+        store.change({"checkpoint-7.json": "{}"}, [])
 
 
 def pinned(annotations: dict[str, str] | None) -> set[int]:
