@@ -31,11 +31,12 @@ class Claim:
     :param store: of the document that recovery claims for this attempt.
     :param job_uid: of the resource that owns the state.
     :param attempt: whose claim it is.
+    :ivar job_uid: the same.
     """
 
     def __init__(self, store: CheckpointStore, *, job_uid: str, attempt: int) -> None:
         self._store = store
-        self._job_uid = job_uid
+        self.job_uid = job_uid
         self._attempt = attempt
 
     def require(self) -> None:
@@ -49,7 +50,7 @@ class Claim:
         if text is None:
             msg = f"the checkpoint that attempt {self._attempt} claimed is empty"
             raise CheckpointConflict(msg)
-        owner = decode(text, job_uid=self._job_uid).attempt
+        owner = decode(text, job_uid=self.job_uid).attempt
         if owner != self._attempt:
             msg = f"attempt {owner} has claimed the checkpoint, this is attempt {self._attempt}"
             raise CheckpointConflict(msg)

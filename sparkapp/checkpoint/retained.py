@@ -10,7 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.volume import write_durably, writing_to
+from sparkapp.clients.deadline import Deadline
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import (
     Held,
@@ -28,6 +30,9 @@ from sparkapp.model.job.sections.retention import Retention
 LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 15.0
+"""For a write that runs when an attempt fails: the next attempt retains, too."""
+_LAST_SECONDS = 60.0
+"""For the last checkpoint of an orderly stop: as long as a store may be busy, and half of a driver's grace period."""
 
 
 class StateOfCheckpoints(Protocol):
@@ -125,10 +130,12 @@ class CheckpointRetainer:
     """Retains completed checkpoints at intervals, in its own thread: it neither delays nor fails a checkpoint.
 
     Made by the driver once recovery is done; :meth:`offer` is called with each completed checkpoint, whose
-    transactions are all committed.
+    transactions are all committed. Behind an orderly stop nobody retains its last checkpoint any more. So
+    :meth:`close` waits for that before the document says that the stop was orderly (ADR 117).
 
+    :param claim: of the attempt. An attempt that was replaced would drop what its successor retains.
     :param latest: the checkpoint that the attempt resumes from.
-    :param tell: receives an event's reason and message once, when checkpoints cannot be retained.
+    :param tell: receives an event's reason and message, when checkpoints cannot be retained: once, and for the last.
     :param draining: whether a stop is asked for. A restore of the oldest checkpoint may be the cause.
     :param state: of retained checkpoints; None for a job that may keep none.
     """
@@ -137,7 +144,7 @@ class CheckpointRetainer:
         self,
         store: RetainedStore,
         *,
-        job_uid: str,
+        claim: Claim,
         retention: Retention,
         latest: int,
         tell: Callable[[DriverEvent, str], None],
@@ -146,7 +153,7 @@ class CheckpointRetainer:
     ) -> None:
         self._store = store
         self._state = _NoState() if state is None else state
-        self._job_uid = job_uid
+        self._claim = claim
         self._retention = retention
         self._latest = latest
         self._tell = tell
@@ -159,7 +166,7 @@ class CheckpointRetainer:
         """Time of the last retained checkpoint or of the last failure, by the documents' times."""
         self._condition = threading.Condition()
         self._newest: CheckpointDocument | None = None
-        self._closed = False
+        self._ends: Deadline | None = None
         self._thread = threading.Thread(target=self._run, name="checkpoint-retainer", daemon=True)
         self._thread.start()
 
@@ -169,19 +176,25 @@ class CheckpointRetainer:
             self._newest = document
             self._condition.notify_all()
 
-    def close(self) -> None:
-        """Ends the thread after it has processed the last checkpoint."""
+    def close(self, last: CheckpointDocument | None = None) -> None:
+        """Ends the thread after it has processed the last checkpoint, and returns then, or when its time is over.
+
+        :param last: of an orderly stop, which is retained whatever the interval. Without it the attempt has failed.
+        """
+        if last is not None:
+            self.offer(replace(last, drained=True))
         with self._condition:
-            self._closed = True
+            if self._ends is None:
+                self._ends = Deadline.after(_CLOSE_SECONDS if last is None else _LAST_SECONDS)
             self._condition.notify_all()
-        self._thread.join(_CLOSE_SECONDS)
-        if self._thread.is_alive():
-            LOG.warning("the last checkpoint may not be retained: its write did not end in time")
+        self._thread.join(self._ends.remaining)
+        if self._thread.is_alive() and last is not None:
+            self._failed(f"checkpoint {last.checkpoint_id}", "it did not end in time", is_last=True)
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._newest is not None or self._closed)
+                self._condition.wait_for(lambda: self._newest is not None or self._ends is not None)
                 document, self._newest = self._newest, None
             if document is None:
                 return
@@ -194,7 +207,7 @@ class CheckpointRetainer:
                 LOG.info("checkpoint %d is not retained: %s", document.checkpoint_id, error.message)
             except Exception as error:
                 self._kept_at = time
-                self._failed(f"checkpoint {document.checkpoint_id}", error)
+                self._failed(f"checkpoint {document.checkpoint_id}", _text(error), is_last=document.drained)
 
     def _keep(self, document: CheckpointDocument) -> None:
         """Retains the checkpoint and drops the surplus.
@@ -202,6 +215,7 @@ class CheckpointRetainer:
         A drain drops nothing because of the count, and removes no state: a restore of the oldest checkpoint may follow.
         The next attempt drops the surplus after its restore.
         """
+        self._claim.require()
         if self._held is None:
             self._held = self._load()
         checkpoint = retained(document)
@@ -232,7 +246,8 @@ class CheckpointRetainer:
         except CheckpointConflict:
             raise  # the successor may have removed the state as that of no checkpoint
         except KafkaSparkJobError as error:
-            self._failed(f"the state of checkpoint {document.checkpoint_id}", error)
+            what = f"the state of checkpoint {document.checkpoint_id}"
+            self._failed(what, error.message, is_last=document.drained)
             return ""
 
     def _due(self, time: datetime) -> bool:
@@ -245,7 +260,7 @@ class CheckpointRetainer:
         found: dict[str, RetainedCheckpoint] = {}
         for key, text in texts.items():
             try:
-                found[key] = decode_retained(text, key=key, job_uid=self._job_uid)
+                found[key] = decode_retained(text, key=key, job_uid=self._claim.job_uid)
             except CheckpointUnusable as error:
                 LOG.warning("%s", error.message)
         self._undone = [key for key, checkpoint in found.items() if checkpoint.checkpoint_id > self._latest]
@@ -254,13 +269,17 @@ class CheckpointRetainer:
             self._kept_at = max(usable.values(), key=lambda checkpoint: checkpoint.checkpoint_id).time
         return {key: _held(key, text, usable=key in usable) for key, text in texts.items() if key not in self._undone}
 
-    def _failed(self, what: str, error: Exception) -> None:
-        why = error.message if isinstance(error, KafkaSparkJobError) else f"{type(error).__name__}: {error}"
-        message = f"{what} could not be retained (the job continues): {why}"
+    def _failed(self, what: str, why: str, *, is_last: bool) -> None:
+        follows = "it is the last of the stop" if is_last else "the job continues"
+        message = f"{what} could not be retained ({follows}): {why}"
         LOG.warning("%s", message)
-        if not self._told:
+        if is_last or not self._told:
             self._told = True
             self._tell(DriverEvent.CHECKPOINT_NOT_KEPT, message)
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, KafkaSparkJobError) else f"{type(error).__name__}: {error}"
 
 
 def _held(key: str, text: str, *, usable: bool) -> Held:

@@ -43,7 +43,8 @@ class DriverEvent(ExplainedReason):
     )
     CHECKPOINT_NOT_KEPT = (
         "CheckpointNotKept",
-        "A completed checkpoint could not be kept for `spec.restore`. The job's own state is complete.",
+        "A completed checkpoint could not be kept for `spec.restore`. The job's own state is complete. If it was the"
+        " last of a stop, a snapshot with the state of operators holds an earlier checkpoint.",
         "Look at the answer of Kubernetes in the message. The next checkpoint is kept if it allows it.",
     )
     METRICS_UNAVAILABLE = (

@@ -150,6 +150,7 @@ class Attempt:
         self.context.progress.watermarks = lambda: engine.watermarks
         self._measure_load(engine)
         if self.context.draining.is_set():
+            self._retain_last()
             return
         self._run_engine(engine)
         try:
@@ -256,17 +257,20 @@ class Attempt:
             if engine.finished:
                 coordinator.commit_ends()
             self.group_offsets.drain(10)
+        self._retain_last()
         self.coordinator.drained(finished=engine.finished)
         LOG.info("the document says that nothing is open")
-        document = self.coordinator.document
-        if self.retainer is not None:
-            self.retainer.offer(document)
         checkpoint_id = self.context.progress.snapshot.checkpoint_id
         if engine.finished:
             reason, message = DriverEvent.FINISHED, f"read to its end; checkpoint {checkpoint_id} is the last"
         else:
             reason, message = DriverEvent.DRAINED, f"stopped after checkpoint {checkpoint_id}, no transaction is open"
         self.context.reporter.event(reason, message)
+
+    def _retain_last(self) -> None:
+        """Before the document is drained: whoever reads that looks for the entry, and none is written later."""
+        if self.retainer is not None:
+            self.retainer.close(last=self.coordinator.document)
 
     def _completed(self, completed: Completed, seconds: float) -> None:
         """

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.coordinator import CheckpointCoordinator
 from sparkapp.checkpoint.document_writer import DocumentWriter
 from sparkapp.checkpoint.group_progress import GroupOffsets
@@ -175,8 +176,9 @@ def _retainer(job: Job, parts: Parts, recovery: Recovery, stack: ExitStack) -> C
     # The offsets of a member are the group's, and no checkpoint goes back.
     if job.spec.source.group_membership.subscribes:
         return None
+    claim = Claim(parts.store, job_uid=job.uid, attempt=job.attempt)
     retainer = CheckpointRetainer(
-        parts.retained, job_uid=job.uid, retention=job.spec.retention, latest=recovery.document.checkpoint_id,
+        parts.retained, claim=claim, retention=job.spec.retention, latest=recovery.document.checkpoint_id,
         tell=parts.warn, draining=parts.draining, state=parts.state,
     )  # fmt: skip
     stack.callback(retainer.close)

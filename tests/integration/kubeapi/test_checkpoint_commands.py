@@ -12,6 +12,7 @@ import pytest
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.resources.config_maps import checkpoints_config_map, state_config_map
 from sparkapp.__main__ import main
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
 from sparkapp.checkpoint.kubernetes.job_resource import JobResources
 from sparkapp.checkpoint.retained import CheckpointRetainer
@@ -21,6 +22,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, CheckpointMissing
 from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.partition import TopicPartition
+from tests.support.fakes.memory_store import MemoryStore
 from tests.support.kubernetes.api_client import ApiClient
 from tests.support.kubernetes.api_server_job import LiveJob
 
@@ -52,8 +54,9 @@ def keep(core: Any, job: LiveJob, documents: list[CheckpointDocument], count: in
     """As a driver does; returns its events' messages."""
     events: list[str] = []
     for each in documents:
+        claim = Claim(MemoryStore(encode(each)), job_uid=each.job_uid, attempt=each.attempt)
         retainer = CheckpointRetainer(
-            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), job_uid=each.job_uid,
+            ConfigMapRetainedStore(core, namespace=job.namespace, job=job.name, uid=job.uid()), claim=claim,
             retention=Retention(count=count), latest=each.checkpoint_id, tell=lambda _, message: events.append(message),
             draining=lambda: False,
         )  # fmt: skip

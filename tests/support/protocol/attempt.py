@@ -439,10 +439,11 @@ class AttemptRun:
     def _drain(self) -> None:
         self._end_tasks()
         self._passed(DriverMoment.BEFORE_DRAIN)
+        assert self._retainer is not None
+        self._retainer.close(last=self.document)
         self._write_drained()
         self._passed(DriverMoment.AFTER_DRAIN)
         self._ended = True
-        self._offer()
 
     def _write_drained(self) -> None:
         self._coordinator.drained()

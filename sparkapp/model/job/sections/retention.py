@@ -12,7 +12,7 @@ class Retention:
     """``spec.checkpoint.retention``."""
 
     interval_seconds: int = at(
-        "Minimum time between retained checkpoints, in seconds. An orderly stop always retains its last checkpoint.",
+        "Minimum time between retained checkpoints, in seconds. An orderly stop retains its last checkpoint, too.",
         default=60,
         low=1,
         high=86400,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from sparkapp.checkpoint import retained as module
+from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.retained import CheckpointRetainer, FolderRetainedStore, RetainedStore
+from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
@@ -19,6 +22,7 @@ from sparkapp.model.errors import CheckpointStoreUnavailable, VolumeUnusable
 from sparkapp.model.job.sections.retention import Retention
 from sparkapp.model.partition import TopicPartition
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
+from tests.support.fakes.memory_store import MemoryStore
 from tests.support.patience import PATIENCE
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -28,6 +32,7 @@ START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a retainer waits for its last write, also on a machine that stands still meanwhile."""
     monkeypatch.setattr(module, "_CLOSE_SECONDS", PATIENCE)
+    monkeypatch.setattr(module, "_LAST_SECONDS", PATIENCE)
 
 
 def document(number, *, seconds=0, uid="uid", **changes):
@@ -39,9 +44,11 @@ def document(number, *, seconds=0, uid="uid", **changes):
     return replace(base, **changes)
 
 
-def retainer_of(store, *, latest=0, events=None, draining=False, state=None, **retention):
+def retainer_of(store, *, latest=0, events=None, draining=False, state=None, owner=1, **retention):
+    """Of attempt 1; attempt ``owner`` has the claim."""
+    claim = Claim(MemoryStore(encode(document(0, attempt=owner))), job_uid="uid", attempt=1)
     return CheckpointRetainer(
-        store, job_uid="uid", retention=Retention(**retention), latest=latest, state=state, draining=lambda: draining,
+        store, claim=claim, retention=Retention(**retention), latest=latest, state=state, draining=lambda: draining,
         tell=lambda reason, message: None if events is None else events.append((reason, message)),
     )  # fmt: skip
 
@@ -176,6 +183,36 @@ def test_a_failure_is_reported_once_and_tried_again_an_interval_later(reads):
     assert "checkpoint 1 could not be retained" in events[0][1]
 
 
+def test_the_last_checkpoint_of_a_stop_is_retained_behind_a_close(store):
+    retainer = retainer_of(store, interval_seconds=3600)
+    retainer.offer(document(1))
+    retainer.offer(document(2, seconds=1))
+    retainer.close(last=document(2, seconds=1))
+    assert 2 in kept(store)
+    assert decode_retained(store.read()[retained_key(2)], key=retained_key(2), job_uid="uid").orderly
+
+
+def test_an_attempt_that_was_replaced_retains_and_drops_nothing(store):
+    """It stood still, and ends in order when it goes on. Its successor has retained checkpoint 9."""
+    retain(store, [document(9, attempt=2)])
+    retainer = retainer_of(store, latest=7, owner=2)
+    retainer.close(last=document(8))
+    assert kept(store) == [9]
+
+
+def test_a_last_checkpoint_that_cannot_be_retained_is_told_whatever_was_told_before():
+    events: list[tuple[str, str]] = []
+    broken = Broken()
+    retainer = retainer_of(broken, events=events)
+    retainer.offer(document(1))
+    assert broken.seen.wait(PATIENCE)
+    retainer.close(last=document(2, seconds=1))
+    assert [message for _, message in events] == [
+        "checkpoint 1 could not be retained (the job continues): no answer",
+        "checkpoint 2 could not be retained (it is the last of the stop): no answer",
+    ]
+
+
 class Slow(MemoryRetainedStore):
     """A change that does not return until it is allowed to."""
 
@@ -201,6 +238,21 @@ def test_checkpoints_continue_during_a_write_and_the_newest_is_kept_next():
     slow.go_on.set()
     retainer.close()
     assert kept(slow) == [1, 99]
+
+
+def test_a_stop_ends_although_its_last_checkpoint_is_not_retained_in_time(monkeypatch):
+    monkeypatch.setattr(module, "_LAST_SECONDS", 0.1)
+    events: list[tuple[str, str]] = []
+    slow = Slow()
+    retainer = retainer_of(slow, events=events)
+    retainer.close(last=document(7))
+    assert [message for _, message in events] == [
+        "checkpoint 7 could not be retained (it is the last of the stop): it did not end in time"
+    ]
+    began = time.monotonic()
+    retainer.close()
+    assert time.monotonic() - began < PATIENCE / 2, "the end of the attempt does not wait for it again"
+    slow.go_on.set()
 
 
 def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
