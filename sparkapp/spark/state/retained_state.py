@@ -48,7 +48,7 @@ class RetainedState:
     def keep(self, document: CheckpointDocument) -> str:
         """Keeps the checkpoint's version of state.
 
-        :param document: of a completed checkpoint of this attempt, whose files Spark may remove in the meantime.
+        :param document: of a completed checkpoint, whose files Spark may remove in the meantime.
         :returns: the engine's text for the retained checkpoint; empty for a checkpoint without state.
         :raises QueryStateMissing: Spark has removed the version. :raises CheckpointConflict: another attempt has the
             claim. :raises VolumeFull: and VolumeUnusable: also for a volume without hard links.

@@ -58,10 +58,10 @@ from sparkapp.spark.reporting.telemetry.traces import CheckpointSpans, open_span
 from sparkapp.spark.reporting.transaction_time import TransactionTime
 from sparkapp.spark.state.object_store.query_folder import prepared
 from sparkapp.spark.state.object_store.restored_state import StoredQueryState
-from sparkapp.spark.state.object_store.retained_state import StoredRetainedState
+from sparkapp.spark.state.object_store.retained_state import retained_state_of
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.query_folder import LocalQueryFolder
-from sparkapp.spark.state.retained_state import QueryState, RetainedState
+from sparkapp.spark.state.retained_state import QueryState
 from sparkapp.spark.state.state_store_files import query_folder
 from sparkapp.spark.wiring.code_errors import with_code_error
 from sparkapp.spark.wiring.start import Parts, group_evidence, recovery_of, start
@@ -220,13 +220,10 @@ class Wiring:
     def _state(self, stored: ObjectStore | None) -> tuple[EngineTexts, StateOfCheckpoints | None]:
         """Reads the engine's part of documents, and keeps the state of earlier checkpoints."""
         environment = self._context.environment
-        if stored is not None:
-            kept = StoredRetainedState(stored, self.job.attempt, self._claim, environment.retained)
-            return StoredQueryState(stored), kept
-        if self.job.spec.state_s3 is not None or not environment.stateful_allowed:
-            return QueryState(), None
-        folder = environment.folder
-        return QueryState(folder), RetainedState(folder, self._claim, environment.retained.pinned)
+        on_volume = environment.stateful_allowed and self.job.spec.state_s3 is None
+        folder = environment.folder if on_volume else None
+        kept = retained_state_of(self.job, self._claim, environment.retained, folder=folder, stored=stored)
+        return QueryState(folder) if stored is None else StoredQueryState(stored), kept
 
     def _query_folder(self, stored: ObjectStore | None, document: CheckpointDocument) -> StateFolder:
         """The folder of the attempt's query, with the state that the document names."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
-from sparkapp.checkpoint.retained import RetainedStore
+from sparkapp.checkpoint.retained import RetainedStore, StateOfCheckpoints
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import checkpoint_of_key, retained_key
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
+from sparkapp.model.job.spec import Job
 from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.listed_folder import ListedFolder
 from sparkapp.spark.state.object_store import retained_folder
@@ -29,6 +31,7 @@ from sparkapp.spark.state.object_store.retained_folder import (
 )
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.object_store.versions import attempt_folder
+from sparkapp.spark.state.retained_state import RetainedState
 
 _SHOWN = 3
 
@@ -52,7 +55,7 @@ class StoredRetainedState:
     def keep(self, document: CheckpointDocument) -> str:
         """Keeps the checkpoint's version of state.
 
-        :param document: of a completed checkpoint of this attempt, whose objects Spark may remove in the meantime.
+        :param document: of a completed checkpoint, whose objects Spark may remove in the meantime.
         :returns: the engine's text for the retained checkpoint; empty for a checkpoint without state.
         :raises QueryStateMissing: Spark has removed the version. :raises CheckpointConflict: another attempt has the
             claim, and may not see what this attempt retains. :raises StateStoreUnusable: as its name says.
@@ -143,6 +146,22 @@ class StoredRetainedState:
             raise FileNotFoundError(listed(gaps, _SHOWN, separator="; "))
         self.store.write(folder.manifest, manifest.encode())
         return manifest
+
+
+def retained_state_of(
+    job: Job, claim: Claim, entries: RetainedStore, *, folder: Path | None, stored: ObjectStore | None
+) -> StateOfCheckpoints | None:
+    """Keeps the state of a job's retained checkpoints; None for a job that may keep none.
+
+    Called by the wiring of an attempt, and by the last attempt of a deleted job.
+
+    :param claim: of the attempt. :param entries: the retained checkpoints.
+    :param folder: of all attempts' queries, on the volume; None for a job without a volume.
+    :param stored: the folder of the job in the object store that has its state; None where a volume has it.
+    """
+    if stored is not None:
+        return StoredRetainedState(stored, job.attempt, claim, entries)
+    return None if folder is None else RetainedState(folder, claim, entries.pinned)
 
 
 def _require(root: ListedFolder, version: int, partitions: int) -> None:
