@@ -141,7 +141,7 @@ class Snapshots:
             uid = "" if found.job is None else found.job.identity.uid
             status = {**_waiting(made), **({"jobUID": job_uid or uid} if job_uid or uid else {})}
         else:
-            status = _ready(*made)
+            status = _ready(*made, latest=chosen.latest if isinstance(chosen, Pinned) else 0)
         await self._write(body, status)
         if status["state"] != SnapshotState.PENDING:
             self._pending.pop(key, None)
@@ -277,10 +277,14 @@ def _waiting(chosen: NotPinned) -> dict[str, Any]:
     return {"state": str(state), "reason": str(chosen.reason), "message": message}
 
 
-def _ready(checkpoint: RetainedCheckpoint, config_map: Body) -> dict[str, Any]:
+def _ready(checkpoint: RetainedCheckpoint, config_map: Body, *, latest: int) -> dict[str, Any]:
+    """
+    :param latest: number in the job's document.
+    """
     sizes = Counter(partition.topic for partition in checkpoint.offsets)
     topics = [{"topic": topic, "partitions": size} for topic, size in sorted(sizes.items())]
     meta = config_map["metadata"]
+    gap = f". The job was at checkpoint {latest}: a job that begins here may write again what it has written since"
     folder = f"{checkpoint.job_uid}/{names.retained_state(checkpoint.checkpoint_id)}" if checkpoint.engine else ""
     return {
         "state": str(SnapshotState.READY),
@@ -289,6 +293,7 @@ def _ready(checkpoint: RetainedCheckpoint, config_map: Body) -> dict[str, Any]:
             f"checkpoint {checkpoint.checkpoint_id} of {checkpoint.created_at}: offsets of"
             f" {len(checkpoint.offsets)} partition(s) of {len(topics)} topic(s)"
             + (f", and state in folder {folder} of the job's volume or bucket" if folder else "")
+            + (gap if latest > checkpoint.checkpoint_id else "")
         ),
         "jobUID": checkpoint.job_uid,
         "configMap": {"name": meta["name"], "uid": meta["uid"]},

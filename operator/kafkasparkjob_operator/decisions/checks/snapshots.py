@@ -19,7 +19,10 @@ from sparkapp.model.partition import named
 from sparkapp.model.report import Report
 
 PROOF_SECONDS = 20.0
-"""Time for the driver's report of a checkpoint that was seen open. Then the newest retained checkpoint is taken."""
+"""Time for the driver's report of a checkpoint that was seen open, or for the entry of an orderly stop.
+
+Then the newest retained checkpoint is taken. A driver of an earlier release retains for 15 s behind its document.
+"""
 GIVE_UP_SECONDS = 300.0
 """Time after which a snapshot that waits is Failed."""
 
@@ -40,9 +43,13 @@ class JobObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """The checkpoint that the snapshot takes."""
+    """The checkpoint that the snapshot takes.
+
+    :param latest: number in the job's document, which may be later; 0 for an exported checkpoint.
+    """
 
     checkpoint: RetainedCheckpoint
+    latest: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +125,13 @@ def choose(
         state = state_view(found.state, found.job.identity)
         document = state.document
         if document is not None and document.engine_has_state:
-            chosen = _with_state(document, found)
+            chosen = _with_state(document, found, waited=waited)
         elif document is not None and document.checkpoint_id and not is_first_start(document):
             chosen = _proven(document, found, candidate=candidate, waited=waited)
         else:
             chosen = _state_refusal(state, name)
+        if document is not None and isinstance(chosen, Pinned):
+            chosen = replace(chosen, latest=document.checkpoint_id)
     assert chosen is not None, "a job that is not refused has a state"
     if isinstance(chosen, NotPinned) and not chosen.final and waited >= GIVE_UP_SECONDS:
         return replace(chosen, final=True)
@@ -180,13 +189,20 @@ def _proven(
     return NotPinned(reason=SnapshotReason.CHECKPOINT_OPEN, message=message, candidate=candidate)
 
 
-def _with_state(document: CheckpointDocument, found: JobObjects) -> Pinned | NotPinned:
-    """The newest retained checkpoint with its state, which the driver has linked on the volume (ADR 83)."""
+def _with_state(document: CheckpointDocument, found: JobObjects, *, waited: float) -> Pinned | NotPinned:
+    """The newest retained checkpoint with its state, which the driver has linked on the volume (ADR 83).
+
+    An orderly stop has retained its last checkpoint, unless that failed (ADR 117).
+    """
     kept = _newest(found.checkpoints, document)
-    if kept is not None:
-        return Pinned(checkpoint=kept)
-    message = f"no retained checkpoint up to checkpoint {document.checkpoint_id} has the state of the job's operators"
-    return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
+    if kept is None:
+        number = document.checkpoint_id
+        message = f"no retained checkpoint up to checkpoint {number} has the state of the job's operators"
+        return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
+    if document.drained and kept.checkpoint_id < document.checkpoint_id and waited < PROOF_SECONDS:
+        message = f"checkpoint {document.checkpoint_id} of the orderly stop is not retained yet"
+        return NotPinned(reason=SnapshotReason.STATE_NOT_RETAINED, message=message)
+    return Pinned(checkpoint=kept)
 
 
 def may_keep_state(spec: Mapping[str, Any]) -> bool:

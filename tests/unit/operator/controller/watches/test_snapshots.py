@@ -12,7 +12,7 @@ from kafkasparkjob_operator.decisions.checks.snapshots import GIVE_UP_SECONDS
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
-from sparkapp.model.checkpoint.retained import retained
+from sparkapp.model.checkpoint.retained import retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot, encode_retained
 from tests.support.fakes.kubernetes import Body, FakeKubernetes
 from tests.support.kubernetes.operator_fixture import KEY, UID, OperatorFixture
@@ -170,6 +170,26 @@ async def test_a_refusal_has_its_remedy_and_is_final(rig: Rig) -> None:
     rig.set_state(encode(FINAL))
     await rig.snapshots.round()
     assert rig.snapshot_status["state"] == "Failed"
+
+
+def retain(rig: Rig, number: int) -> None:
+    """Checkpoint 7 is that of the document."""
+    entry = encode_retained(retained(replace(FINAL, checkpoint_id=number), engine="of the engine"))
+    rig.kubernetes.set_data(KEY, names.checkpoints_config_map(KEY.name), retained_key(number), entry)
+
+
+GAP = ". The job was at checkpoint 7: a job that begins here may write again what it has written since"
+
+
+@pytest.mark.parametrize(("number", "says"), [(5, True), (7, False)])
+async def test_a_snapshot_behind_the_jobs_last_checkpoint_says_so(rig: Rig, number: int, says: bool) -> None:
+    rig.set_state(encode(replace(FINAL, engine_has_state=True)))
+    retain(rig, number)
+    rig.create()
+    await rig.snapshots.round()
+    status = rig.snapshot_status
+    assert (status["state"], status["checkpoint"]["id"]) == ("Ready", number)
+    assert status["message"].endswith(GAP) is says
 
 
 async def test_an_operator_that_ended_before_the_status_is_succeeded(rig: Rig) -> None:

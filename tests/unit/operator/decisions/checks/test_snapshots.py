@@ -188,6 +188,34 @@ def test_a_job_with_state_gives_the_newest_checkpoint_whose_state_is_retained() 
     assert (result.checkpoint.checkpoint_id, result.checkpoint.engine) == (5, "b")
 
 
+def with_state(current: CheckpointDocument, *numbers: int) -> JobObjects:
+    """The job's document is at checkpoint 7, and these checkpoints are retained with their state."""
+    kept = [retained(replace(FINAL, checkpoint_id=number), engine="a") for number in numbers]
+    entries = {retained_key(each.checkpoint_id): encode_retained(each) for each in kept}
+    return replace(found(current), checkpoints={"data": entries})
+
+
+def test_the_entry_of_an_orderly_stop_is_awaited_for_a_while() -> None:
+    drained = replace(STATEFUL, drained=True)
+    assert taken(with_state(drained, 5, 7)) == 7
+    result = chosen(with_state(drained, 5), waited=PROOF_SECONDS - 1)
+    assert isinstance(result, NotPinned), "a driver of an earlier release retains behind its document"
+    assert (result.reason, result.final) == (SnapshotReason.STATE_NOT_RETAINED, False)
+    assert result.message == "checkpoint 7 of the orderly stop is not retained yet"
+    assert taken(with_state(drained, 5), waited=PROOF_SECONDS) == 5
+    assert taken(with_state(STATEFUL, 5)) == 5, "a driver that runs retains at its interval"
+
+
+@pytest.mark.parametrize(
+    ("objects", "latest"),
+    [(with_state(STATEFUL, 5), 7), (with_state(STATEFUL, 7), 7), (found(FINAL), 7), (found(OPEN, EARLIER), 7)],
+)
+def test_what_is_taken_has_the_number_of_the_jobs_document_with_it(objects: JobObjects, latest: int) -> None:
+    result = chosen(objects, waited=PROOF_SECONDS)
+    assert isinstance(result, Pinned)
+    assert result.latest == latest
+
+
 @pytest.mark.parametrize(
     ("objects", "reason"),
     [(JobObjects(job=None), SnapshotReason.JOB_NOT_FOUND), (found(FINAL), SnapshotReason.JOB_RECREATED)],
