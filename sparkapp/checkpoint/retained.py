@@ -23,7 +23,12 @@ from sparkapp.model.checkpoint.retained import (
     surplus,
 )
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_retained, encode_retained
-from sparkapp.model.errors import CheckpointConflict, CheckpointUnusable, KafkaSparkJobError
+from sparkapp.model.errors import (
+    CheckpointConflict,
+    CheckpointStoreUnavailable,
+    CheckpointUnusable,
+    KafkaSparkJobError,
+)
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.sections.retention import Retention
 
@@ -46,12 +51,15 @@ class StateOfCheckpoints(Protocol):
 
         :returns: the engine's text to retain; empty for a checkpoint without state.
         :raises CheckpointConflict: another attempt has the claim: the checkpoint must not be retained.
+        :raises CheckpointStoreUnavailable: nor where it is not known who has it.
         :raises KafkaSparkJobError: it cannot be kept.
         """
         ...
 
     def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
         """Removes what belongs to no checkpoint in ``retained``; called after the others were dropped.
+
+        An entry that the caller does not know keeps its state, too.
 
         :param document: the current checkpoint. :raises KafkaSparkJobError: another attempt may need it.
         """
@@ -207,6 +215,9 @@ class CheckpointRetainer:
                 LOG.info("checkpoint %d is not retained: %s", document.checkpoint_id, error.message)
             except Exception as error:
                 self._kept_at = time
+                if self._held is not None:
+                    # The change may have taken effect, so the entries are read again. None of ours is ahead of the job.
+                    self._held, self._latest = None, document.checkpoint_id
                 self._failed(f"checkpoint {document.checkpoint_id}", _text(error), is_last=document.drained)
 
     def _keep(self, document: CheckpointDocument) -> None:
@@ -243,8 +254,8 @@ class CheckpointRetainer:
         """Without its state a checkpoint still says from which offsets another job would begin."""
         try:
             return self._state.keep(document)
-        except CheckpointConflict:
-            raise  # the successor may have removed the state as that of no checkpoint
+        except (CheckpointConflict, CheckpointStoreUnavailable):
+            raise  # a successor, which there may be, removes the state as that of no checkpoint
         except KafkaSparkJobError as error:
             what = f"the state of checkpoint {document.checkpoint_id}"
             self._failed(what, error.message, is_last=document.drained)
@@ -263,7 +274,8 @@ class CheckpointRetainer:
                 found[key] = decode_retained(text, key=key, job_uid=self._claim.job_uid)
             except CheckpointUnusable as error:
                 LOG.warning("%s", error.message)
-        self._undone = [key for key, checkpoint in found.items() if checkpoint.checkpoint_id > self._latest]
+        ahead = {key for key, checkpoint in found.items() if checkpoint.checkpoint_id > self._latest}
+        self._undone = [key for key in found if key in ahead or key in self._undone]
         usable = {key: checkpoint for key, checkpoint in found.items() if key not in self._undone}
         if usable:
             self._kept_at = max(usable.values(), key=lambda checkpoint: checkpoint.checkpoint_id).time

@@ -9,20 +9,23 @@ was replaced must not remove what its successor goes back to. So the order is: t
 checkpoints, then the claim is read, then the folder is removed. A successor reads the retained checkpoints behind its
 own claim, so it does not find an entry whose folder this attempt still removes. Pins are read after the entry is
 dropped, too. The operator writes a pin and looks for the entry behind it, so at least one of both sees the other (ADR
-94).
+94). Entries are read with the pins: a change whose answer was lost may have written an entry that this attempt does not
+know. :func:`still_claimed` and :func:`named` are this order, for a volume and for an object store.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkapp.checkpoint.claim import Claim
+from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.volume import force_folder, writing_to
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key
 from sparkapp.model.errors import CheckpointUnusable, QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
@@ -32,18 +35,42 @@ from sparkapp.spark.state.durable_files import DurableFiles
 _SHOWN = 3
 
 
+@contextmanager
+def still_claimed(claim: Claim) -> Iterator[None]:
+    """Around all that keeps a checkpoint's state. The entry, with or without state, is written behind it.
+
+    The state of a replaced attempt may be removed by its successor, because no entry names it yet.
+
+    :raises CheckpointConflict: another attempt has the claim, whatever else has failed.
+    """
+    try:
+        yield
+    finally:
+        claim.require()
+
+
+def named(retained: Collection[int], claim: Claim, entries: RetainedStore) -> set[int]:
+    """The checkpoints whose state stays; called after the list of what is there, and before anything is removed.
+
+    :param retained: that the caller knows. The store may have more.
+    :raises CheckpointConflict: another attempt has the claim. :raises CheckpointError: it is not known what is named.
+    """
+    claim.require()
+    return {*retained, *(checkpoint_of_key(key) or 0 for key in entries.read()), *entries.pinned()}
+
+
 @dataclass(frozen=True, slots=True)
 class RetainedState:
     """The versions of query state of a job's retained checkpoints; called by the thread that retains checkpoints.
 
     :param folder: of all attempts' queries, on the volume.
     :param claim: of this attempt.
-    :param pinned: reads the checkpoints whose state snapshots keep.
+    :param entries: the retained checkpoints of the job, and what snapshots pin.
     """
 
     folder: Path
     claim: Claim
-    pinned: Callable[[], Collection[int]]
+    entries: RetainedStore
 
     def keep(self, document: CheckpointDocument) -> str:
         """Keeps the checkpoint's version of state.
@@ -56,6 +83,10 @@ class RetainedState:
         """
         if not document.engine_has_state:
             return ""
+        with still_claimed(self.claim):
+            return self._kept(document)
+
+    def _kept(self, document: CheckpointDocument) -> str:
         engine = query_log.restored_engine(document)
         source = state_store_files.folder_of_state(self.folder, engine)
         target = state_store_files.retained_folder(self.folder, document.checkpoint_id)
@@ -94,7 +125,8 @@ class RetainedState:
         return text
 
     def _refuse_pinned(self, folder: Path, checkpoint_id: int) -> None:
-        if folder == state_store_files.retained_folder(self.folder, checkpoint_id) and checkpoint_id in self.pinned():
+        is_kept = folder == state_store_files.retained_folder(self.folder, checkpoint_id)
+        if is_kept and checkpoint_id in self.entries.pinned():
             msg = f"a snapshot keeps another checkpoint {checkpoint_id}, from before an earlier state was restored"
             raise CheckpointUnusable(msg)
 
@@ -106,16 +138,17 @@ class RetainedState:
         :raises CheckpointConflict: another attempt has the claim: nothing is removed.
         :raises CheckpointError: nor where it is not known what snapshots keep.
         """
-        named = query_log.decode_engine(document.engine).retained
-        kept = {state_store_files.retained_folder(self.folder, number) for number in (*retained, named or 0)}
-        surplus = [entry for entry in state_store_files.retained_folders(self.folder) if entry not in kept]
-        if not surplus:
+        current = query_log.decode_engine(document.engine).retained or 0
+        there = state_store_files.retained_folders(self.folder)
+        if set(there) <= self._folders({*retained, current}):
             return
-        self.claim.require()
-        pinned = {state_store_files.retained_folder(self.folder, number) for number in self.pinned()}
-        for entry in surplus:
-            if entry not in pinned:
+        kept = self._folders({*named(retained, self.claim, self.entries), current})
+        for entry in there:
+            if entry not in kept:
                 shutil.rmtree(entry, ignore_errors=True)
+
+    def _folders(self, numbers: Collection[int]) -> set[Path]:
+        return {state_store_files.retained_folder(self.folder, number) for number in numbers}
 
 
 @dataclass(frozen=True, slots=True)

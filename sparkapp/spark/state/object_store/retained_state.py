@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.retained import RetainedStore, StateOfCheckpoints
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import checkpoint_of_key, retained_key
+from sparkapp.model.checkpoint.retained import retained_key
 from sparkapp.model.errors import QueryStateMissing
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
@@ -31,7 +31,7 @@ from sparkapp.spark.state.object_store.retained_folder import (
 )
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.object_store.versions import attempt_folder
-from sparkapp.spark.state.retained_state import RetainedState
+from sparkapp.spark.state.retained_state import RetainedState, named, still_claimed
 
 _SHOWN = 3
 
@@ -62,6 +62,10 @@ class StoredRetainedState:
         """
         if not document.engine_has_state:
             return ""
+        with still_claimed(self.claim):
+            return self._kept(document)
+
+    def _kept(self, document: CheckpointDocument) -> str:
         engine = query_log.restored_engine(document)
         text = query_log.encode_engine(replace(engine, retained=document.checkpoint_id))
         if not self._is_kept(document.checkpoint_id, engine, text):
@@ -69,10 +73,8 @@ class StoredRetainedState:
             try:
                 self._manifests[folder] = self._copied(folder, document, engine, text)
             except FileNotFoundError as error:
-                self.claim.require()
                 msg = f"the state of checkpoint {document.checkpoint_id} was removed while it was kept: {error}"
                 raise QueryStateMissing(msg) from error
-        self.claim.require()
         return text
 
     def remove_others(self, retained: Collection[int], document: CheckpointDocument) -> None:
@@ -88,9 +90,7 @@ class StoredRetainedState:
         kept = there.manifests(self.store, retained, known=self._manifests)
         if not any(there.others(kept, self.attempt)):
             return
-        self.claim.require()
-        entries = {checkpoint_of_key(key) or 0 for key in self.entries.read()}
-        numbers = {*retained, *entries, *self.entries.pinned()}
+        numbers = named(retained, self.claim, self.entries)
         kept = there.manifests(self.store, numbers, known=self._manifests)
         folders, tables = there.others(kept, self.attempt)
         self._manifests = kept
@@ -161,7 +161,7 @@ def retained_state_of(
     """
     if stored is not None:
         return StoredRetainedState(stored, job.attempt, claim, entries)
-    return None if folder is None else RetainedState(folder, claim, entries.pinned)
+    return None if folder is None else RetainedState(folder, claim, entries)
 
 
 def _require(root: ListedFolder, version: int, partitions: int) -> None:

@@ -213,6 +213,32 @@ def test_a_last_checkpoint_that_cannot_be_retained_is_told_whatever_was_told_bef
     ]
 
 
+class LostAnswer(MemoryRetainedStore):
+    """The change that puts the first entry takes effect, and its answer is lost."""
+
+    def __init__(self, texts=None):
+        super().__init__(texts)
+        self.changed = threading.Event()
+
+    def change(self, put, drop):
+        super().change(put, drop)
+        if not self.changed.is_set():
+            self.changed.set()
+            raise CheckpointStoreUnavailable("the answer was lost")
+
+
+def test_an_entry_whose_answer_was_lost_is_counted_and_dropped_like_any():
+    undone = {retained_key(each): encode_retained(retained(document(each))) for each in (49, 60)}
+    store = LostAnswer({retained_key(8): encode_retained(retained(document(8))), **undone})
+    retainer = retainer_of(store, latest=48, count=2)
+    retainer.offer(document(50, seconds=60))
+    assert store.changed.wait(PATIENCE)
+    store.texts.update(undone)  # as if that part of the change had not taken effect
+    retainer.offer(document(51, seconds=120))
+    retainer.close()
+    assert kept(store) == [50, 51]
+
+
 class Slow(MemoryRetainedStore):
     """A change that does not return until it is allowed to."""
 
@@ -263,6 +289,24 @@ def test_a_folder_shows_nothing_that_is_not_ours(tmp_path: Path):
     folder.change({retained_key(2): "ü"}, [retained_key(1), retained_key(7)])
     assert folder.read() == {retained_key(2): "ü"}
     assert (tmp_path / "state.checkpoints" / "notes.txt").exists()
+
+
+def test_nothing_is_retained_while_the_claim_is_unknown():
+    """Its successor, if there is one, may remove the state, or has retained the checkpoint with it."""
+    events, store = [], MemoryRetainedStore()
+    retain(store, [document(5)], state=Unclaimed(), events=events)
+    assert kept(store) == []
+    assert [message for _, message in events] == ["checkpoint 5 could not be retained (the job continues): no answer"]
+
+
+class Unclaimed:
+    """Query state that is kept; the answer about the claim does not come."""
+
+    def keep(self, document):
+        raise CheckpointStoreUnavailable("no answer")
+
+    def remove_others(self, retained, document):
+        pytest.fail("nothing is retained")
 
 
 class State:

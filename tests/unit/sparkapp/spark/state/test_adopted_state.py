@@ -55,7 +55,8 @@ def target(tmp_path: Path) -> RetainedCheckpoint:
         store.mkdir(parents=True)
         for version in ("2.snapshot", "3.delta", "4.delta"):
             (store / version).write_text(f"{partition} {version}")
-    kept = RetainedState(folder, Claim(MemoryStore(encode(OLD)), job_uid="old-uid", attempt=4), lambda: ())
+    claim = Claim(MemoryStore(encode(OLD)), job_uid="old-uid", attempt=4)
+    kept = RetainedState(folder, claim, MemoryRetainedStore())
     return retained(OLD, engine=kept.keep(OLD))
 
 

@@ -12,7 +12,7 @@ import pytest
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
+from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained, retained_key
 from sparkapp.model.errors import (
     CheckpointConflict,
     CheckpointStoreUnavailable,
@@ -23,6 +23,7 @@ from sparkapp.model.errors import (
 from sparkapp.spark.state.query_log import EngineState, decode_engine, encode_engine
 from sparkapp.spark.state.retained_state import QueryState, RetainedState
 from sparkapp.spark.state.state_store_files import folder_of_state
+from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 
 METADATA = json.dumps({"batchWatermarkMs": 70, "conf": {"spark.sql.shuffle.partitions": "2"}})
@@ -51,15 +52,21 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def pins() -> set[int]:
-    """The checkpoints whose state snapshots keep."""
-    return set()
+def entries() -> MemoryRetainedStore:
+    """The retained checkpoints, and what snapshots pin."""
+    return MemoryRetainedStore()
 
 
 @pytest.fixture
-def state(tmp_path: Path, store: MemoryStore, pins: set[int]) -> RetainedState:
+def pins(entries: MemoryRetainedStore) -> set[int]:
+    """The checkpoints whose state snapshots keep."""
+    return entries.pins
+
+
+@pytest.fixture
+def state(tmp_path: Path, store: MemoryStore, entries: MemoryRetainedStore) -> RetainedState:
     put(tmp_path, "2.snapshot", "3.delta", "4.delta")
-    return RetainedState(tmp_path, Claim(store, job_uid="uid", attempt=1), lambda: pins)
+    return RetainedState(tmp_path, Claim(store, job_uid="uid", attempt=1), entries)
 
 
 def entry(state: RetainedState, current: CheckpointDocument) -> RetainedCheckpoint:
@@ -139,15 +146,34 @@ def test_the_state_of_a_snapshot_stays_until_the_snapshot_is_gone(
     assert folders(tmp_path) == []
 
 
-def test_nothing_is_removed_while_the_pins_are_unknown(state: RetainedState, tmp_path: Path) -> None:
-    def unknown() -> set[int]:
+@pytest.mark.parametrize("unknown", ["pinned", "read"])
+def test_nothing_is_removed_while_pins_or_entries_are_unknown(
+    unknown: str, state: RetainedState, entries: MemoryRetainedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
         msg = "no answer"
         raise CheckpointStoreUnavailable(msg)
 
     state.keep(document(11))
+    monkeypatch.setattr(entries, unknown, fail)
     with pytest.raises(CheckpointStoreUnavailable):
-        replace(state, pinned=unknown).remove_others([], document(12))
+        state.remove_others([], document(12))
     assert folders(tmp_path) == ["checkpoint-11"]
+
+
+def test_the_state_of_an_entry_that_the_retainer_does_not_know_stays(
+    state: RetainedState, entries: MemoryRetainedStore, tmp_path: Path
+) -> None:
+    """The answer to the change that wrote the entry was lost."""
+    target = entry(state, document(11))
+    entries.change({retained_key(11): target.engine}, ())
+    state.keep(document(12))
+    state.remove_others([12], document(12))
+    assert folders(tmp_path) == ["checkpoint-11", "checkpoint-12"]
+    assert gone_back(tmp_path, target, 41).retained == 11
+    entries.change({}, [retained_key(11)])
+    state.remove_others([12], document(12))
+    assert folders(tmp_path) == ["checkpoint-12"]
 
 
 def test_a_checkpoint_that_is_retained_again_keeps_its_files(state: RetainedState, tmp_path: Path) -> None:
@@ -184,6 +210,20 @@ def test_an_attempt_that_was_replaced_removes_nothing(state: RetainedState, stor
     with pytest.raises(CheckpointConflict):
         state.keep(document(11, engine=replace(STATE, plan=6)))
     assert folders(tmp_path) == ["checkpoint-11"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_attempt_that_was_replaced_meanwhile_retains_nothing(
+    lost: bool, state: RetainedState, store: MemoryStore, tmp_path: Path
+) -> None:
+    """Its successor removes the folder that no entry names, and would be offered an entry without its state."""
+    state.keep(document(11))
+    store.write(encode(document(12, attempt=2)), expected=store.read().version)
+    if lost:
+        shutil.rmtree(tmp_path / "attempt-1")
+    for number in (11, 12):
+        with pytest.raises(CheckpointConflict):
+            state.keep(document(number))
 
 
 @pytest.mark.parametrize(
