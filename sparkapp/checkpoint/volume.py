@@ -35,6 +35,19 @@ def writing_to(place: Path) -> Iterator[None]:
 
 
 @contextmanager
+def reading_from(place: Path) -> Iterator[None]:
+    """The same around any look at ``place``, where what is not there is no error.
+
+    :raises VolumeUnusable: it is broken or away, or a file has gone meanwhile. What it has is not known.
+    """
+    try:
+        yield
+    except OSError as error:
+        msg = f"{place} cannot be read: {error.strerror or error}"
+        raise VolumeUnusable(msg) from error
+
+
+@contextmanager
 def prepared(path: Path, text: str) -> Iterator[Callable[[], None]]:
     """A text on the disk next to its place. The call of what is given puts it there; else it is removed.
 

@@ -155,16 +155,17 @@ class RestoreRefused(CheckpointError):
 
 
 class QueryStateMissing(CheckpointError):
-    """The transform keeps state, and the volume does not have the complete version of the checkpoint."""
+    """The transform keeps state, and the volume or bucket does not have the complete version of the checkpoint."""
 
     reason = "QueryStateMissing"
     fatal = True
     condition = STATE_VALID
     default_remedy = (
-        f"restore the volume of spec.checkpoint.stateVolume, then restart the job: {RESTART}. Without a backup, create"
-        " a job with another name, which starts with empty state, and source.startup.mode SpecificOffsets"
-        f" ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
-        " spec.checkpoint.stateVolume"
+        "restore the volume of spec.checkpoint.stateVolume, or the objects in the bucket of"
+        f" spec.checkpoint.state.storage.s3, then restart the job: {RESTART}. Without a backup, create a job with"
+        f" another name, which starts with empty state, and source.startup.mode SpecificOffsets ({SHOW_CHECKPOINT} has"
+        " the offsets). If the transform no longer keeps state, remove spec.checkpoint.stateVolume or"
+        " spec.checkpoint.state.storage"
     )
 
 
@@ -180,7 +181,7 @@ class QueryStateIncompatible(CheckpointError):
         " spark.sql.streaming.stateStore.encodingFormat: avro from the start. Or create a job with another name, which"
         " starts with empty state, and source.startup.mode"
         f" SpecificOffsets ({SHOW_CHECKPOINT} has the offsets). If the transform no longer keeps state, remove"
-        " spec.checkpoint.stateVolume"
+        " spec.checkpoint.stateVolume or spec.checkpoint.state.storage"
     )
 
 

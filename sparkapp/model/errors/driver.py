@@ -81,9 +81,10 @@ class ExtensionMissing(KafkaSparkJobError):
 
 
 class VolumeUnusable(KafkaSparkJobError):
-    """A file of the job could not be written; the message has the path and the system's error message.
+    """A file of the job could not be written or read; the message has the path and the system's error message.
 
-    The failed write changed nothing: the previous file still exists. The job restarts with backoff.
+    The failed write changed nothing: the previous file still exists. A failed read proves no loss. The job restarts
+    with backoff.
     """
 
     reason = "VolumeUnusable"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sparkapp.checkpoint.volume import writing_to
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.errors import CheckpointUnusable, VolumeUnusable
 from sparkapp.model.errors.listed import listed
 from sparkapp.spark.state import query_log, state_store_files
 from sparkapp.spark.state.durable_files import DurableFiles
@@ -46,13 +46,11 @@ def adopt(folder: Path, target: RetainedCheckpoint, *, attempt: int) -> None:
     shutil.rmtree(own, ignore_errors=True)
     with writing_to(folder):
         own.mkdir(parents=True)
-        try:
-            state_store_files.link(source / "state", own / "state", version, engine.state_partitions)
-        except FileNotFoundError as error:  # the snapshot was deleted just now
-            raise _missing(target, source, [str(error)]) from error
+        state_store_files.link(source / "state", own / "state", version, engine.state_partitions)
     gaps = list(state_store_files.missing(own / "state", version, engine.state_partitions))
-    if gaps:
-        raise _missing(target, source, gaps)
+    if gaps:  # the snapshot was deleted just now, or this attempt was replaced: the next look says what is there
+        msg = f"the copy of state in {own / 'state'} is not whole: {listed(gaps, _SHOWN, separator='; ')}"
+        raise VolumeUnusable(msg)
     DurableFiles(own).force()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+from sparkapp.model.errors import KafkaSparkJobError, VolumeUnusable
 from sparkapp.spark.state import query_log
 from sparkapp.spark.state.durable_files import DurableFiles
 
@@ -13,6 +15,8 @@ from sparkapp.spark.state.durable_files import DurableFiles
 class LocalQueryFolder:
     """See :class:`sparkapp.spark.state.query_log.QueryFolder`; made by the wiring, and by tests of the engine."""
 
+    unusable: ClassVar[type[KafkaSparkJobError]] = VolumeUnusable
+    """What a version in this folder is that was written and is not whole."""
     path: Path
     _files: DurableFiles = field(init=False, repr=False, compare=False)
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from sparkapp.checkpoint.volume import write_durably, writing_to
+from sparkapp.checkpoint.volume import reading_from, write_durably, writing_to
 from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
@@ -55,11 +56,12 @@ def engine_text(folder: Path) -> str:
     """Which state the folder of a retained checkpoint has: the engine's text of its entry; empty where it is unknown.
 
     A number may stand for two states, where somebody has restored an old document by hand.
+
+    :raises VolumeUnusable: it cannot be read.
     """
-    try:
+    with reading_from(folder), suppress(FileNotFoundError):
         return (folder / _ENGINE).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def is_of(folder: Path, engine: str) -> bool:
@@ -107,7 +109,8 @@ def prepare(folder: Path, *, attempt: int, source: Path, version: int, partition
     :param partitions: of each operator's state; an operator without keys has a single partition.
     :returns: the attempt's folder.
     :raises QueryStateMissing: the version is missing or incomplete.
-    :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another.
+    :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another. Or it is not known
+        what the source has.
     """
     own = folder_of(folder, attempt)
     gaps = list(missing(source / "state", version, partitions)) if version else []
@@ -229,7 +232,13 @@ def missing(root: Readable, version: int, partitions: int, *, since: int = 0) ->
     :param partitions: of each operator's state; 0 for those that it has. A folder may have others, of before a
         repartition.
     :param since: an earlier version that is whole.
+    :raises VolumeUnusable: a folder or file on a volume cannot be read: it may have all of the version.
     """
+    with reading_from(root) if isinstance(root, Path) else nullcontext():  # a store has errors of its own
+        yield from _missing(root, version, partitions, since)
+
+
+def _missing(root: Readable, version: int, partitions: int, since: int) -> Iterator[str]:
     operators = _numbered(root)
     if not operators:
         yield "the folder has no query state"

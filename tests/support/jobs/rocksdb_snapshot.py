@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 
-def snapshot(path: Path, *, tables: dict[str, str] | None = None) -> None:
+def snapshot(path: Path, *, tables: dict[str, str] | None = None, compressed: bool = False) -> None:
     """As Spark writes it: the tables are in a folder next to it.
 
     :param tables: contents by name.
@@ -17,7 +17,7 @@ def snapshot(path: Path, *, tables: dict[str, str] | None = None) -> None:
         {"localFileName": "8.sst", "dfsSstFileName": name, "sizeBytes": len(text)} for name, text in tables.items()
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
         archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": named, "numKeys": 1}))
     for name, text in tables.items():
         (path.parent / "SSTs").mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import QueryStateMissing, RepartitionRefused
+from sparkapp.model.errors import RepartitionRefused
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spark_settings import ROCKSDB
 from sparkapp.model.job.spec import Job
@@ -87,7 +87,7 @@ def repartition(
 
     :param folder: of the attempt's query, which this changes.
     :returns: the engine's part of the next checkpoint.
-    :raises KafkaSparkJobError: it failed, or the volume did. The next attempt begins with the document's state.
+    :raises KafkaSparkJobError: it failed, or the volume or store did. The document's state stays for the next attempt.
     """
     engine = query_log.restored_engine(document)
     batch = document.checkpoint_id - engine.base
@@ -104,10 +104,14 @@ def repartition(
         attempt=job.attempt,
         retained=None,
     )
-    missing = list(state_store_files.missing(folder.state, batch + 1, change.after))
-    if missing or made.state_partitions != change.after:
-        msg = f"the new version {batch + 1} of query state is not whole: {listed(missing, _SHOWN, separator='; ')}"
-        raise QueryStateMissing(msg)
+    gaps = list(state_store_files.missing(folder.state, batch + 1, change.after))
+    if made.state_partitions != change.after:
+        gaps.append(f"Spark's log has {made.state_partitions} partitions")
+    if gaps:
+        shown = listed(gaps, _SHOWN, separator="; ")
+        # The document's version is in another folder and is whole: the next attempt divides it again.
+        msg = f"the new version {batch + 1} of query state is not whole in {folder.uri}: {shown}"
+        raise folder.unusable(msg)
     folder.settle(batch + 1, change.after)
     return made
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import QueryStateMissing, StateStoreUnusable
+from sparkapp.model.errors import KafkaSparkJobError, QueryStateMissing, StateStoreUnusable
 from sparkapp.model.errors.listed import listed
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.state import query_log, state_store_files
@@ -32,6 +33,7 @@ class StoredQueryFolder:
     :param whole: a version of state that has been checked; later versions are its changes. 0 for none.
     """
 
+    unusable: ClassVar[type[KafkaSparkJobError]] = StateStoreUnusable
     store: ObjectStore
     name: str
     whole: int = field(default=0)
@@ -84,32 +86,36 @@ def prepared(job: Job, store: ObjectStore, document: CheckpointDocument) -> Stor
     Called once, behind the claim and before Spark starts the query.
 
     :raises QueryStateMissing: the version is not there, or not whole.
-    :raises StateStoreUnusable: the store did not answer; the next attempt makes a folder of its own.
+    :raises StateStoreUnusable: the store did not answer, or the copy is not whole. The next attempt makes a folder of
+        its own.
     """
     engine = query_log.restored_engine(document)
     version, own = document.checkpoint_id - engine.base, attempt_folder(job.attempt)
     source = attempt_folder(engine.attempt) if version else own
     if version:
         _require(store, source, version, engine.state_partitions)
+    folder = StoredQueryFolder(store, own, version)
     if source != own or not version:
         store.remove(own)
         if version:
             try:
                 needed = version_of_attempt(store, engine.attempt, version, engine.state_partitions)
-                needed.copy_to(store, own)
             except FileNotFoundError as error:
-                msg = f"version {version} of query state was removed from {store.uri}/{source} meanwhile: {error}"
-                raise QueryStateMissing(msg) from error
+                msg = f"a snapshot of query state went while {store.uri}/{source} was read: {error}"
+                raise StateStoreUnusable(msg) from error
+            needed.copy_to(store, own)
             LOG.info("copied %d objects of version %d of query state", len(needed.objects), version)
-            _require(store, own, version, engine.state_partitions)
+            folder = StoredQueryFolder(store, own)
+            folder.settle(version, engine.state_partitions)
     for name in store.folders():
         number = name.removeprefix(ATTEMPT)
         if name != number and number.isdigit() and int(number) < job.attempt and name != source:
             store.remove(name)
-    return StoredQueryFolder(store, own, version)
+    return folder
 
 
 def _require(store: ObjectStore, folder: str, version: int, partitions: int) -> None:
+    """:raises QueryStateMissing: the store has listed the version, which is not whole."""
     state = store.listed(f"{folder}/state")
     if not state.is_dir():
         store.require_bucket()

@@ -12,14 +12,12 @@ from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import CheckpointUnusable
-from sparkapp.model.errors.listed import listed
-from sparkapp.spark.state import query_log, state_store_files
+from sparkapp.spark.state import query_log
 from sparkapp.spark.state.adopted_state import refuse_without_job
+from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder
 from sparkapp.spark.state.object_store.retained_folder import find
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.object_store.versions import attempt_folder
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,12 @@ class StoredQueryState:
         return text
 
     def _copy(self, target: RetainedCheckpoint, source: ObjectStore, attempt: int) -> None:
-        """:raises FileNotFoundError: the version is not there, or not whole."""
+        """:raises FileNotFoundError: the version is not there, or not whole.
+
+        :raises StateStoreUnusable: the copy is not whole.
+        """
         engine, own = query_log.decode_engine(target.engine), attempt_folder(attempt)
         version = find(source, target.checkpoint_id, target.engine)
         self.store.remove(own)
         version.copy_to(self.store, own)
-        copied = self.store.listed(f"{own}/state")
-        number = target.checkpoint_id - engine.base
-        gaps = list(state_store_files.missing(copied, number, engine.state_partitions))
-        if gaps:
-            raise FileNotFoundError(listed(gaps, _SHOWN, separator="; "))
+        StoredQueryFolder(self.store, own).settle(target.checkpoint_id - engine.base, engine.state_partitions)

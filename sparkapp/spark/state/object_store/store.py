@@ -88,8 +88,11 @@ class ObjectStore:
         return {each.path.removeprefix(f"{base}/"): each.size for each in found if each.type is fs.FileType.File}
 
     def listed(self, below: str) -> ListedFolder:
-        """The same as a folder."""
-        return ListedFolder.of(below, self.sizes(below), self.read)
+        """The same as a folder. An object that is gone when it is read is an error of the store, and not of the state.
+
+        A driver that was replaced may just write it again, and the next list has what is there then.
+        """
+        return ListedFolder.of(below, self.sizes(below), self._read_listed)
 
     def folders(self) -> list[str]:
         """Names of the folders of the job.
@@ -119,6 +122,14 @@ class ObjectStore:
         """
         with self._asking(), self._files.open_input_stream(f"{self.folder}/{path}") as stream:
             return bytes(stream.read())
+
+    def _read_listed(self, path: str) -> bytes:
+        """:raises StateStoreUnusable: the store did not give it, or it is gone."""
+        try:
+            return self.read(path)
+        except FileNotFoundError as error:
+            msg = f"{self.uri}/{path} was listed and is gone"
+            raise StateStoreUnusable(msg) from error
 
     def write(self, path: str, content: bytes) -> None:
         """Replaces an object: after any failure it is as before, or has the content.

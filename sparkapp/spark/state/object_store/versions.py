@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkapp.model.errors import StateStoreUnusable
 from sparkapp.spark.state import operator_metadata, state_store_files
 from sparkapp.spark.state.listed_folder import ListedFolder
 from sparkapp.spark.state.object_store.store import ObjectStore
@@ -52,8 +53,15 @@ class StoredVersion:
         """Copies the version within the store, as the state of an attempt.
 
         :param store: the folder of the job that gets it, in the same bucket. :param folder: of the attempt.
-        :raises FileNotFoundError: an object is gone. :raises StateStoreUnusable: some may be missing.
+        :raises StateStoreUnusable: some may be missing, or an object is gone: the next look says what is there.
         """
+        try:
+            self._copy_to(store, folder)
+        except FileNotFoundError as error:
+            msg = f"an object of query state went while {store.uri}/{folder} was made: {error}"
+            raise StateStoreUnusable(msg) from error
+
+    def _copy_to(self, store: ObjectStore, folder: str) -> None:
         named = {name for name in self.objects if operator_metadata.batch_of(Path(name.partition("/")[2])) is not None}
         paths = {f"{folder}/state/{name}": each.path for name, each in self.objects.items() if name not in named}
         store.copy(paths, of=self.store)

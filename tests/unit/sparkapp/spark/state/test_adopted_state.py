@@ -18,7 +18,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.errors import CheckpointUnusable, VolumeUnusable
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -211,7 +211,7 @@ def test_the_refusal_says_which_folder_to_copy(tmp_path: Path, target: RetainedC
     assert attempt(tmp_path, MemoryStore(), replace(target, job_uid="elsewhere")).checkpoint_id == 13
 
 
-def test_files_that_are_removed_meanwhile_are_missed(
+def test_files_that_are_removed_meanwhile_are_missed_by_the_next_attempt(
     tmp_path: Path, target: RetainedCheckpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The snapshot is deleted just now, and the old job's driver removes its folder."""
@@ -222,5 +222,7 @@ def test_files_that_are_removed_meanwhile_are_missed(
         shutil.rmtree(tmp_path / "old-uid/retained", ignore_errors=True)
 
     monkeypatch.setattr(Path, "hardlink_to", vanishing)
-    with pytest.raises(CheckpointUnusable, match="checkpoint 12 of the job with UID old-uid is not in"):
+    with pytest.raises(VolumeUnusable):
         attempt(tmp_path, MemoryStore(), target)
+    with pytest.raises(CheckpointUnusable, match="checkpoint 12 of the job with UID old-uid is not in"):
+        attempt(tmp_path, MemoryStore(), target, 2)

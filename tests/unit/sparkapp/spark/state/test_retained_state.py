@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from dataclasses import replace
@@ -182,6 +183,28 @@ def test_a_checkpoint_that_is_retained_again_keeps_its_files(state: RetainedStat
     shutil.rmtree(tmp_path / "attempt-1")
     assert state.keep(replace(document(), drained=True)) == text
     assert gone_back(tmp_path, retained(document(), engine=text), 41).retained == 12
+
+
+def test_a_folder_that_cannot_be_read_is_not_replaced(
+    state: RetainedState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may have removed the files that the folder was made of."""
+    target = entry(state, document())
+    shutil.rmtree(tmp_path / "attempt-1")
+    real = Path.read_text
+
+    def failing(path: Path, **keywords: str) -> str:
+        if path.name == "engine.json":
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", failing)
+        with pytest.raises(VolumeUnusable, match="checkpoint-12 cannot be read: Input/output error"):
+            state.keep(replace(document(), drained=True))
+        with pytest.raises(VolumeUnusable):
+            gone_back(tmp_path, target, 41)
+    assert gone_back(tmp_path, target, 41).retained == 12
 
 
 def test_the_state_of_a_snapshot_is_not_replaced_by_another_of_that_number(

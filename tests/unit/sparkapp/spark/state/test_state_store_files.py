@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing
+from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing, VolumeUnusable
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.failures import original_error
 from sparkapp.spark.launch.environment import DriverEnvironment
 from sparkapp.spark.state.query_log import EngineState, encode_engine
-from sparkapp.spark.state.state_store_files import folder_of, prepare, query_folder
+from sparkapp.spark.state.state_store_files import folder_of, missing, prepare, query_folder
 from tests.support.fakes.memory_retained_store import MemoryRetainedStore
 from tests.support.fakes.memory_store import MemoryStore
 from tests.support.jobs.plain_job import plain_spec
@@ -122,6 +123,67 @@ def test_folders_of_rocksdb_are_no_stores(tmp_path: Path) -> None:
     own = ready(tmp_path, version=3, partitions=2)
     assert names(own) == ["2.zip", "3.changelog"]
     assert (own / "state" / STORES[2] / "SSTs" / "000008-ab12.sst").read_text() == "x"
+
+
+class FailsOnce:
+    """A call of paths that the volume answers with an error, once, for a name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, call: str, name: str, error: OSError) -> None:
+        self.left = 1
+        real = getattr(Path, call)
+
+        def called(path: Path, *arguments: object, **keywords: object) -> object:
+            if path.name == name and self.left:
+                self.left -= 1
+                raise error
+            return real(path, *arguments, **keywords)
+
+        monkeypatch.setattr(Path, call, called)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("read_bytes", "2.zip"),  # the snapshot
+        ("stat", "8-ab.sst"),  # its table
+        ("stat", "3.changelog"),
+        ("iterdir", "1"),  # a partition
+        ("stat", "state"),
+    ],
+)
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN])
+def test_a_volume_that_fails_is_no_loss_of_state(
+    call: str, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    previous = tmp_path / "attempt-1"
+    put(previous, "2.zip", "3.changelog")
+    snapshot(previous / "state/0/1/2.zip", tables={"8-ab.sst": "table"})
+    failing = FailsOnce(monkeypatch, call, name, OSError(number, "the volume is away"))
+    with pytest.raises(VolumeUnusable, match="attempt-1/state cannot be read: the volume is away") as caught:
+        ready(tmp_path, version=3, partitions=2)
+    assert not failing.left
+    assert not caught.value.fatal
+    assert names(ready(tmp_path, version=3, partitions=2), "0/1") == ["2.zip", "3.changelog"], "the next attempt"
+
+
+def test_a_snapshot_that_is_just_written_again_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor of a driver that was replaced removes it and puts another there."""
+    put(tmp_path / "attempt-1", "2.zip", "3.changelog")
+    FailsOnce(monkeypatch, "read_bytes", "2.zip", FileNotFoundError(errno.ENOENT, "No such file"))
+    with pytest.raises(VolumeUnusable, match="No such file"):
+        ready(tmp_path, version=3, partitions=2)
+
+
+def test_a_damaged_snapshot_is_no_version_wherever_the_damage_is(tmp_path: Path) -> None:
+    previous = tmp_path / "attempt-1"
+    put(previous, "2.zip", "3.changelog")
+    damaged = previous / "state/0/1/2.zip"
+    snapshot(damaged, tables={f"{number}-ab.sst": "table" for number in range(9)}, compressed=True)
+    whole, found = damaged.read_bytes(), 0
+    for place in range(len(whole)):
+        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        found += any("0/1 2.zip" in gap for gap in missing(previous / "state", 3, 2))
+    assert found > len(whole) // 2
 
 
 @pytest.mark.parametrize("gap", ["removed", "short", "unreadable"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +14,25 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import KafkaSparkJobError, QueryStateMissing, RepartitionRefused, VolumeFull
+from sparkapp.model.errors import (
+    KafkaSparkJobError,
+    RepartitionRefused,
+    StateStoreUnusable,
+    VolumeFull,
+    VolumeUnusable,
+)
 from sparkapp.model.job.spark_settings import PROVIDER, ROCKSDB, SHUFFLE_PARTITIONS
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM, Job
 from sparkapp.spark.engine.micro_batch.repartition import Repartition, repartition, repartition_due
+from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder
+from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.query_folder import LocalQueryFolder
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 from tests.support.jobs.plain_job import plain_spec
 from tests.support.jobs.rocksdb_snapshot import snapshot
+from tests.support.object_store.state_in_store import files, folder, store
+
+__all__ = ["files", "folder", "store"]
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 KEY = {"type": "struct", "fields": [{"name": "k", "type": "string", "nullable": True, "metadata": {}}]}
@@ -105,8 +117,8 @@ def test_a_total_keeps_its_partition_and_may_not_stand_next_to_keys(before: int,
 class FakeManager:
     """Spark's manager: notes its call, and writes what Spark does, as far as the test wants."""
 
-    def __init__(self, folder: Path, *, writes: int, error: Exception | None = None) -> None:
-        self.folder, self.writes, self.error = folder, writes, error
+    def __init__(self, folder: Path, *, writes: int, logged: int = 0, error: Exception | None = None) -> None:
+        self.folder, self.writes, self.logged, self.error = folder, writes, logged, error
         self.log: dict[str, str] = {}
 
     def repartition(self, location: str, number: int) -> None:
@@ -115,7 +127,7 @@ class FakeManager:
         if self.error is not None:
             raise self.error
         put(self.folder, 0, *range(self.writes), version=VERSION + 1)
-        (self.folder / "offsets" / str(VERSION)).write_text(f"v1\n{engine(number).metadata}\n{{}}")
+        (self.folder / "offsets" / str(VERSION)).write_text(f"v1\n{engine(self.logged or number).metadata}\n{{}}")
 
 
 def run(manager: FakeManager) -> EngineState:
@@ -135,8 +147,34 @@ def test_the_next_checkpoint_has_the_new_number_and_the_same_watermarks(tmp_path
 
 @pytest.mark.parametrize(("writes", "lacks"), [(4, "has no partition 4"), (0, "version 4 needs more")])
 def test_state_that_is_not_whole_is_never_named(writes: int, lacks: str, tmp_path: Path) -> None:
-    with pytest.raises(QueryStateMissing, match=lacks):
+    """The document's version is in another folder: the next attempt divides it again."""
+    with pytest.raises(VolumeUnusable, match=f"version 4 of query state is not whole in file:///.*{lacks}") as caught:
         run(FakeManager(tmp_path, writes=writes))
+    assert not caught.value.fatal
+
+
+def test_a_log_with_another_number_is_never_named(tmp_path: Path) -> None:
+    manager = FakeManager(tmp_path, writes=5, logged=4)
+    with pytest.raises(VolumeUnusable, match="Spark's log has 4 partitions"):
+        run(manager)
+
+
+@pytest.mark.parametrize("lost", ["", "state/0/4/4.zip"])
+def test_an_upload_that_fails_without_a_word_is_no_loss_of_state(lost: str, store: ObjectStore, folder: Path) -> None:
+    own = folder / "attempt-4"
+    put(own, 0, 0, 1)
+
+    def divided(location: str, number: int) -> None:
+        assert location == "s3a://bucket/team/state/uid/attempt-4"
+        put(own, 0, *range(number), version=VERSION + 1)
+        (own / "offsets" / str(VERSION)).write_text(f"v1\n{engine(number).metadata}\n{{}}")
+        if lost:
+            (own / lost).unlink()
+
+    spark = cast("SparkSession", SimpleNamespace(_streamingCheckpointManager=SimpleNamespace(repartition=divided)))
+    stored = StoredQueryFolder(store, "attempt-4", VERSION)
+    with pytest.raises(StateStoreUnusable, match="operator 0 has no partition 4") if lost else nullcontext():
+        repartition(spark, job("5"), document(engine(2)), stored, Repartition(2, 5))
 
 
 @pytest.mark.parametrize(

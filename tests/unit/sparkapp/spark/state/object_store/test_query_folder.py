@@ -93,6 +93,45 @@ def test_a_version_with_a_gap_stops_the_job(lost: str, message: str, store: Obje
     assert not (folder / "attempt-2").exists()
 
 
+@pytest.mark.parametrize("lost", ["before", "behind"])
+def test_a_copy_that_is_not_whole_is_no_loss_of_state(
+    lost: str, store: ObjectStore, files: ObjectFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object goes while it is copied, or its copy is not there. What the document names was whole just before."""
+    state = put_attempt(folder)
+    copy = files.copy_file
+
+    def failing(source: str, target: str) -> None:
+        if lost == "before":
+            (state / STORES[1] / "4.changelog").unlink(missing_ok=True)
+        copy(source, target)
+        if lost == "behind":
+            (folder / f"attempt-2/state/{STORES[1]}/4.changelog").unlink(missing_ok=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "copy_file", failing)
+        with pytest.raises(StateStoreUnusable, match="of query state") as caught:
+            prepared(job(2), store, document(4))
+    assert not caught.value.fatal
+    put(state, "4.changelog")
+    prepared(job(3), store, document(4)).settle(4, 2)
+
+
+def test_a_snapshot_that_is_just_written_again_is_no_loss_of_state(
+    store: ObjectStore, files: ObjectFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = put_attempt(folder)
+    opened = files.open_input_stream
+
+    def failing(path: str) -> object:
+        (state / STORES[0] / "3.zip").unlink(missing_ok=True)
+        return opened(path)
+
+    monkeypatch.setattr(files, "open_input_stream", failing)
+    with pytest.raises(StateStoreUnusable, match=r"attempt-1/state/0/0/3\.zip was listed and is gone"):
+        prepared(job(2), store, document(4))
+
+
 def test_a_bucket_that_is_not_there_is_no_loss_of_state(store: ObjectStore, tmp_path: Path) -> None:
     """Its list is empty. The job waits for the bucket; without its folder the state is lost."""
     with pytest.raises(StateStoreUnusable, match="the bucket does not exist") as caught:

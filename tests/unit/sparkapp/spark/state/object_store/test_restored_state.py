@@ -19,7 +19,7 @@ from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, retained, retained_key
 from sparkapp.model.checkpoint.retained_codec import encode_retained
 from sparkapp.model.checkpoint.split import KafkaPartitionSplit
-from sparkapp.model.errors import CheckpointUnusable
+from sparkapp.model.errors import CheckpointUnusable, StateStoreUnusable
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
@@ -37,6 +37,7 @@ from tests.support.jobs.plain_job import plain_spec
 from tests.support.object_store.state_in_store import (
     METADATA,
     STORAGE,
+    STORES,
     document,
     files,
     folder,
@@ -213,6 +214,27 @@ def test_state_that_is_not_whole_is_refused(store: ObjectStore, folder: Path, ta
     with pytest.raises(CheckpointUnusable) as caught:
         attempt(store, MemoryStore(), job("new", 1, target), target)
     assert "copy its folder uid/retained to the same place below s3://bucket/team/state" in caught.value.remedy
+
+
+@pytest.mark.parametrize("lost", ["source", "copy"])
+def test_a_copy_that_is_not_whole_refuses_no_checkpoint(
+    store: ObjectStore, folder: Path, target: RetainedCheckpoint, *,
+    lost: str, files: ObjectFiles, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What is retained was whole just before. The next attempt looks again."""
+    copy = files.copy_file
+
+    def failing(source: str, copied: str) -> None:
+        gone = folder / f"retained/checkpoint-14/attempt-1/state/{STORES[1]}/4.changelog"
+        if lost == "source":
+            gone.unlink(missing_ok=True)
+        copy(source, copied)
+        if lost == "copy":
+            (folder.parent / f"new/attempt-1/state/{STORES[1]}/4.changelog").unlink(missing_ok=True)
+
+    monkeypatch.setattr(files, "copy_file", failing)
+    with pytest.raises(StateStoreUnusable):
+        attempt(store, MemoryStore(), job("new", 1, target), target)
 
 
 def test_a_job_that_went_to_another_place_does_not_go_back(store: ObjectStore, target: RetainedCheckpoint) -> None:
