@@ -30,10 +30,11 @@ class EngineTexts(Protocol):
         """
         ...
 
-    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The text of a checkpoint with the retained state of another job, which becomes that of this attempt.
 
         :param number: of the new checkpoint, after that of ``target``. :param attempt: which has the claim.
+        :param recorded: the text that the document has in its store. The state that it names stays.
         :raises CheckpointUnusable: the state is not there. :raises VolumeFull: and VolumeUnusable: as their names say.
         """
         ...

@@ -194,7 +194,7 @@ def _served(
             )  # fmt: skip
         document = replace(document, redeploy_nonce=restore.nonce)
     if is_first and snapshot is not None:
-        return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine)
+        return begin_at(document, job.spec.start_snapshot, snapshot, engine=engine, recorded=recorded)
     return document, None
 
 

@@ -122,7 +122,8 @@ def go_back(
     if target is None:
         target = _retained(document, restore.checkpoint, store=store, recorded=recorded)
     refuse_without_state(document, target)
-    rewound = _with_state(document, target, number=max(document.checkpoint_id, after) + 1, engine=engine)
+    number = max(document.checkpoint_id, after) + 1
+    rewound = _with_state(document, target, number=number, engine=engine, recorded=recorded or document)
     rewind = rewind_between(document, target)
     return replace(rewound, redeploy_nonce=restore.nonce), Restored(
         checkpoint=target, rewind=rewind, snapshot=restore.snapshot
@@ -130,7 +131,12 @@ def go_back(
 
 
 def begin_at(
-    document: CheckpointDocument, name: str, snapshot: RetainedCheckpoint, *, engine: EngineTexts
+    document: CheckpointDocument,
+    name: str,
+    snapshot: RetainedCheckpoint,
+    *,
+    engine: EngineTexts,
+    recorded: CheckpointDocument,
 ) -> tuple[CheckpointDocument, Restored]:
     """The document of a first start at the snapshot's offsets and stops; the caller writes it.
 
@@ -138,9 +144,10 @@ def begin_at(
 
     :param document: the claim of a first start. :param name: of the snapshot.
     :param engine: takes over the state of the job that wrote the snapshot.
+    :param recorded: the document as its store has it. A stateless start has left its state behind in ``document``.
     :raises CheckpointUnusable: that state is not on the job's volume.
     """
-    begun = _with_state(document, snapshot, number=document.checkpoint_id + 1, engine=engine)
+    begun = _with_state(document, snapshot, number=document.checkpoint_id + 1, engine=engine, recorded=recorded)
     rewind = rewind_between(document, snapshot)
     return begun, Restored(checkpoint=snapshot, rewind=rewind, snapshot=name, first_start=True)
 
@@ -168,7 +175,12 @@ def _retained(
 
 
 def _with_state(
-    document: CheckpointDocument, target: RetainedCheckpoint, *, number: int, engine: EngineTexts
+    document: CheckpointDocument,
+    target: RetainedCheckpoint,
+    *,
+    number: int,
+    engine: EngineTexts,
+    recorded: CheckpointDocument,
 ) -> CheckpointDocument:
     """The document at the target's offsets, with the target's state.
 
@@ -180,7 +192,9 @@ def _with_state(
         text = engine.gone_back(document.engine, target, number=number, attempt=document.attempt)
     else:
         number = max(number, target.checkpoint_id + 1)
-        text = engine.adopted(document.engine, target, number=number, attempt=document.attempt)
+        text = engine.adopted(
+            document.engine, target, number=number, attempt=document.attempt, recorded=recorded.engine
+        )
     return replace(_at(document, target, number=number, engine=text), engine_has_state=bool(target.engine))
 
 

@@ -32,10 +32,11 @@ class StreamStalled(KafkaSparkJobError):
     """The attempt or its stream made no progress within the limit of its step; the driver ended itself.
 
     The message names the step. Limits of a start: 300 s for each step, and 900 s for the import of a module and the
-    plan of the transform. Recovery has 300 s for each answer of a coordinator. Limits of a stream: 120 s without a call
-    of Spark's stream thread, 300 s for a plan. A checkpoint has ``sink.transactions.timeoutSeconds`` and 60 s, or an
-    hour without transactions. Time in which it waits for an executor does not count. The log has the stacks of the
-    driver's threads: look for a call without a time-out in the transform.
+    plan of the transform. Recovery has 300 s for each answer of a coordinator. The copy of query state has 900 s for
+    each file. Limits of a stream: 120 s without a call of Spark's stream thread, 300 s for a plan. A checkpoint has
+    ``sink.transactions.timeoutSeconds`` and 60 s, or an hour without transactions. Time in which it waits for an
+    executor does not count. The log has the stacks of the driver's threads: look for a call without a time-out in the
+    transform.
     """
 
     reason = "StreamStalled"

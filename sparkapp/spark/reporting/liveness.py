@@ -29,7 +29,8 @@ MAX_STEP_SECONDS = 3600.0
 _AFTER_TIMEOUT_SECONDS = 60.0
 """Added to the transaction time-out. The brokers abort within seconds, and the attempt ends with their reason."""
 START_SECONDS = 300.0
-"""Longest step of a start, and longest plan. Recovery has this time for each answer of a coordinator."""
+"""Longest step of a start, and longest plan. Recovery has this time for each answer of a coordinator, and
+for each file of state that it copies."""
 CODE_SECONDS = 900.0
 """Longest run of the user's code in a start: a module may load a model, and a transform may read a table."""
 TICK_SECONDS = 1.0

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sparkapp.checkpoint.volume import force_file, force_folder, writing_to
+from sparkapp.clients.progress import UNWATCHED, Progress
 
 _THREADS = 8
 
@@ -25,9 +26,11 @@ class DurableFiles:
 
     :param folder: of the attempt's query, on the volume. What is below ``state`` counts; Spark's logs do not, because
         each attempt rebuilds them from the document.
+    :param progress: counts the files and folders.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, progress: Progress = UNWATCHED) -> None:
+        self._progress = progress
         self._root = folder / "state"
         self._above = (str(folder), str(folder.parent))
         self._forced: dict[str, frozenset[tuple[str, int]]] = {}
@@ -56,8 +59,10 @@ class DurableFiles:
             if not self._forced:
                 folders += self._above
             with ThreadPoolExecutor(_THREADS) as threads:
-                list(threads.map(force_file, files))
-                list(threads.map(force_folder, folders))
+                for _ in threads.map(force_file, files):
+                    self._progress.count()
+                for _ in threads.map(force_folder, folders):
+                    self._progress.count()
             self._forced = found
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from sparkapp.checkpoint.claim import Claim
 from sparkapp.checkpoint.retained import RetainedStore
 from sparkapp.checkpoint.volume import force_folder, writing_to
+from sparkapp.clients.progress import UNWATCHED, Progress
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, checkpoint_of_key
 from sparkapp.model.errors import CheckpointUnusable, QueryStateMissing
@@ -156,9 +157,11 @@ class QueryState:
     """What recovery asks the engine about the engine's part of documents; made by the wiring.
 
     :param folder: of all attempts' queries, on the volume; None for a job that may keep no state.
+    :param progress: counts stores, folders and files.
     """
 
     folder: Path | None = None
+    progress: Progress = UNWATCHED
 
     def rewound(self, engine: str) -> str:
         """See :func:`sparkapp.spark.state.query_log.rewound`."""
@@ -181,7 +184,11 @@ class QueryState:
             msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
             raise CheckpointUnusable(msg, remedy=_REMEDY_VOLUME)
         source = state_store_files.folder_of_state(self.folder, gone)
-        missing = list(state_store_files.missing(source / "state", number - gone.base, gone.state_partitions))
+        missing = list(
+            state_store_files.missing(
+                source / "state", number - gone.base, gone.state_partitions, progress=self.progress
+            )
+        )
         if not missing and gone.retained is not None and not state_store_files.is_of(source, target.engine):
             missing = [state_store_files.ANOTHER]
         if missing:
@@ -190,7 +197,7 @@ class QueryState:
             raise CheckpointUnusable(msg)
         return text
 
-    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The engine's text for a checkpoint with the state of another job's checkpoint; see :func:`adopt`."""
         text = query_log.adopted(
             engine, target.engine, checkpoint_id=target.checkpoint_id, number=number, attempt=attempt
@@ -198,7 +205,7 @@ class QueryState:
         if self.folder is None:
             msg = f"the state of checkpoint {target.checkpoint_id} is on a volume that the job does not have"
             raise CheckpointUnusable(msg, remedy=_REMEDY_ADOPT)
-        adopt(self.folder, target, attempt=attempt)
+        adopt(self.folder, target, attempt=attempt, recorded=recorded, progress=self.progress)
         return text
 
 

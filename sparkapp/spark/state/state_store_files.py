@@ -10,6 +10,7 @@ batch over other records. Versions of retained checkpoints stay in folders of th
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Collection, Iterator
@@ -17,6 +18,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from sparkapp.checkpoint.volume import reading_from, write_durably, writing_to
+from sparkapp.clients.progress import UNWATCHED, Progress
 from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateMissing
@@ -93,7 +95,9 @@ def folder_of_state(folder: Path, engine: query_log.EngineState) -> Path:
     return folder if engine.attempt is None else folder_of(folder, engine.attempt)
 
 
-def prepare(folder: Path, *, attempt: int, source: Path, version: int, partitions: int) -> Path:
+def prepare(
+    folder: Path, *, attempt: int, source: Path, version: int, partitions: int, progress: Progress = UNWATCHED
+) -> Path:
     """Makes the attempt's folder with exactly the query state of the restored checkpoint.
 
     Called by the wiring once, before the query starts. A folder that this attempt has made of another job's state
@@ -107,39 +111,49 @@ def prepare(folder: Path, *, attempt: int, source: Path, version: int, partition
     :param version: of the restored checkpoint's state; 0 if it has none. Files there then belong to batches that were
         never completed, or to a previous transform.
     :param partitions: of each operator's state; an operator without keys has a single partition.
+    :param progress: counts partitions, folders and files.
     :returns: the attempt's folder.
     :raises QueryStateMissing: the version is missing or incomplete.
     :raises VolumeFull: and VolumeUnusable: the folder is incomplete; the next attempt makes another. Or it is not known
         what the source has.
     """
     own = folder_of(folder, attempt)
-    gaps = list(missing(source / "state", version, partitions)) if version else []
+    gaps = list(missing(source / "state", version, partitions, progress=progress)) if version else []
     if gaps:
         shown = listed(gaps, _SHOWN, separator="; ")
         msg = f"version {version} of the checkpoint's query state is not in {source / 'state'}: {shown}"
         raise QueryStateMissing(msg)
+    remove_settled(folder, attempt, {source} if version else set(), progress)
     if not version or source != own:
-        shutil.rmtree(own, ignore_errors=True)
+        remove(own, progress)
         with writing_to(folder):
             own.mkdir(parents=True, exist_ok=True)
             if version:
-                link(source / "state", own / "state", version, partitions)
-    _remove_settled(folder, attempt, {source} if version else set())
+                link(source / "state", own / "state", version, partitions, progress=progress)
     return own
 
 
 def link(
-    source: Path, target: Path, version: int, partitions: int, *, may_copy: bool = True, place: Path | None = None
+    source: Path,
+    target: Path,
+    version: int,
+    partitions: int,
+    *,
+    may_copy: bool = True,
+    place: Path | None = None,
+    progress: Progress = UNWATCHED,
 ) -> None:
     """Links each file of a version of state, and of the versions before it.
 
     :param may_copy: whether a file is copied on a volume without hard links.
     :param place: where the target will be, for files that name others by their paths; None for where it is.
+    :param progress: counts the files, also those that are left out.
     :raises OSError: a file is gone, or cannot be linked nor copied.
     """
     # A folder's files come before those below it. So tables of RocksDB are listed after the snapshot that names them,
     # and a driver that stood still has written them before it.
     for file in source.rglob("*"):
+        progress.count()
         name, *inner = file.relative_to(source).parts
         if not _belongs((name, *inner), version, partitions) or not file.is_file():
             continue
@@ -212,33 +226,50 @@ def _is_used(name: str, bases: dict[str, tuple[int, set[str]]]) -> bool:
     return True
 
 
-def _remove_settled(folder: Path, attempt: int, kept: Collection[Path]) -> None:
-    """Removes the folders of earlier attempts. A later attempt, which superseded this attempt, keeps its folder."""
+def remove(folder: Path, progress: Progress) -> None:
+    """Removes a folder as far as it can be, from below: each folder in it is progress."""
+    for each, _, _ in os.walk(folder, topdown=False):
+        shutil.rmtree(each, ignore_errors=True)
+        progress.count()
+
+
+def remove_settled(folder: Path, attempt: int, kept: Collection[Path], progress: Progress) -> None:
+    """Removes the folders of earlier attempts. A later attempt, which superseded this attempt, keeps its folder.
+
+    Called behind the claim and before anything is linked or copied. An attempt that was killed within its copy has left
+    a folder, and the volume may have no room for another.
+
+    :param kept: the folder that the document in the store names. Only an attempt that has the claim changes that, and
+        it names its own.
+    """
     for left in folder.glob("attempt-*"):
         number = left.name.removeprefix("attempt-")
         if number.isdigit() and int(number) < attempt and left not in kept:
-            shutil.rmtree(left, ignore_errors=True)
+            remove(left, progress)
     for name in _OLD_LAYOUT if folder not in kept else ():
         entry = folder / name
         if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
+            remove(entry, progress)
         else:
             entry.unlink(missing_ok=True)
 
 
-def missing(root: Readable, version: int, partitions: int, *, since: int = 0) -> Iterator[str]:
+def missing(
+    root: Readable, version: int, partitions: int, *, since: int = 0, progress: Progress = UNWATCHED
+) -> Iterator[str]:
     """What the folder lacks of a version of query state, as texts; called here and after a repartition.
 
     :param partitions: of each operator's state; 0 for those that it has. A folder may have others, of before a
         repartition.
     :param since: an earlier version that is whole.
+    :param progress: counts the stores.
     :raises VolumeUnusable: a folder or file on a volume cannot be read: it may have all of the version.
     """
     with reading_from(root) if isinstance(root, Path) else nullcontext():  # a store has errors of its own
-        yield from _missing(root, version, partitions, since)
+        yield from _missing(root, version, partitions, since=since, progress=progress)
 
 
-def _missing(root: Readable, version: int, partitions: int, since: int) -> Iterator[str]:
+def _missing(root: Readable, version: int, partitions: int, *, since: int, progress: Progress) -> Iterator[str]:
     operators = _numbered(root)
     if not operators:
         yield "the folder has no query state"
@@ -253,6 +284,7 @@ def _missing(root: Readable, version: int, partitions: int, since: int) -> Itera
             for label, store in _stores(partition, f"{operator.name}/{number}"):
                 for gap in _gaps(store, version, since):
                     yield f"{label} {gap}"
+                progress.count()
 
 
 def _all_stores(root: Readable, partitions: int) -> Iterator[tuple[str, Readable]]:
@@ -310,7 +342,14 @@ def _numbered(folder: Readable) -> list[Readable]:
     return sorted(found, key=lambda entry: int(entry.name))
 
 
-def query_folder(job: Job, folder: Path, document: CheckpointDocument, *, stateful_allowed: bool) -> Path:
+def query_folder(
+    job: Job,
+    folder: Path,
+    document: CheckpointDocument,
+    *,
+    stateful_allowed: bool,
+    progress: Progress = UNWATCHED,
+) -> Path:
     """The folder of the attempt's query, with the files of its state store.
 
     Called after the transactions of previous attempts are settled, because readers wait for these, and before Spark
@@ -323,5 +362,5 @@ def query_folder(job: Job, folder: Path, document: CheckpointDocument, *, statef
     engine = query_log.restored_engine(document)
     return prepare(
         folder, attempt=job.attempt, source=folder_of_state(folder, engine),
-        version=document.checkpoint_id - engine.base, partitions=engine.state_partitions,
+        version=document.checkpoint_id - engine.base, partitions=engine.state_partitions, progress=progress,
     )  # fmt: skip

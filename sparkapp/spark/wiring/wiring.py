@@ -19,6 +19,7 @@ from sparkapp.checkpoint.recovery.rolled_back import KafkaGroupMarks
 from sparkapp.checkpoint.retained import StateOfCheckpoints
 from sparkapp.clients.deadline import Deadline
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
+from sparkapp.clients.progress import Progress
 from sparkapp.clients.security.mounted import check_usable, mounted_securities
 from sparkapp.clients.security.rotation import CredentialsWatch
 from sparkapp.clients.transactions.client import TransactionClient
@@ -105,6 +106,8 @@ class Wiring:
         self._context = context
         self._claim = Claim(context.environment.store, job_uid=context.job.uid, attempt=context.job.attempt)
         self._rotate = rotate
+        self._state_progress = Progress()
+        """Of the start with query state, on a volume or in an object store."""
 
     @property
     def job(self) -> Job:
@@ -187,15 +190,14 @@ class Wiring:
             warn=reporter.warn, draining=context.draining.is_set, connection=prepared.connection,
         )  # fmt: skip
         announcements = Announcements(job, reporter)
-        # A restore copies all of the state within its store.
-        watchdog.enter(
-            "recovery", START_SECONDS, progress=lambda: control.answers + (0 if stored is None else stored.answers)
-        )
+        # A restore and a clone may copy all of the state.
+        done = self._state_progress
+        watchdog.enter("recovery", START_SECONDS, progress=lambda: control.answers + done.done)
         recovery = recovery_of(job, parts)
         context.progress.recovered(recovery)
-        watchdog.enter("the start of the source", START_SECONDS)
         announcements.recovery(recovery)
         folder = self._query_folder(stored, recovery.document)
+        watchdog.enter("the start of the source", START_SECONDS)
         group_offsets = self._group(prepared)
         started = start(job, parts, recovery, group_offsets=group_offsets, stack=context.stack)
         announcements.left_behind(recovery, started.enumerator.offsets)
@@ -215,7 +217,7 @@ class Wiring:
         spec = self.job.spec
         if spec.state_s3 is None or chosen_engine(spec)[0] is not Engine.MICRO_BATCH:
             return None
-        return ObjectStore.of(spec.state_s3, self.job.uid)
+        return ObjectStore.of(spec.state_s3, self.job.uid, self._state_progress)
 
     def _state(self, stored: ObjectStore | None) -> tuple[EngineTexts, StateOfCheckpoints | None]:
         """Reads the engine's part of documents, and keeps the state of earlier checkpoints."""
@@ -223,16 +225,18 @@ class Wiring:
         on_volume = environment.stateful_allowed and self.job.spec.state_s3 is None
         folder = environment.folder if on_volume else None
         kept = retained_state_of(self.job, self._claim, environment.retained, folder=folder, stored=stored)
-        return QueryState(folder) if stored is None else StoredQueryState(stored), kept
+        texts = QueryState(folder, self._state_progress) if stored is None else StoredQueryState(stored)
+        return texts, kept
 
     def _query_folder(self, stored: ObjectStore | None, document: CheckpointDocument) -> StateFolder:
         """The folder of the attempt's query, with the state that the document names."""
-        job, environment = self.job, self._context.environment
+        job, environment, progress = self.job, self._context.environment, self._state_progress
+        self._context.watchdog.enter("the copy of query state", CODE_SECONDS, progress=lambda: progress.done)
         if stored is not None:
-            self._context.watchdog.enter("the copy of query state", CODE_SECONDS, progress=lambda: stored.answers)
             return prepared(job, stored, document)
         allowed = environment.stateful_allowed
-        return LocalQueryFolder(query_folder(job, environment.folder, document, stateful_allowed=allowed))
+        path = query_folder(job, environment.folder, document, stateful_allowed=allowed, progress=progress)
+        return LocalQueryFolder(path)
 
     def _checked_clusters(self, configs: OfClusters) -> JobClusters:
         """The brokers, after the check that they are the checkpoint's and have what the job needs."""

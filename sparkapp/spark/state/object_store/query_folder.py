@@ -94,6 +94,7 @@ def prepared(job: Job, store: ObjectStore, document: CheckpointDocument) -> Stor
     source = attempt_folder(engine.attempt) if version else own
     if version:
         _require(store, source, version, engine.state_partitions)
+    remove_settled(store, job.attempt, source)
     folder = StoredQueryFolder(store, own, version)
     if source != own or not version:
         store.remove(own)
@@ -107,11 +108,18 @@ def prepared(job: Job, store: ObjectStore, document: CheckpointDocument) -> Stor
             LOG.info("copied %d objects of version %d of query state", len(needed.objects), version)
             folder = StoredQueryFolder(store, own)
             folder.settle(version, engine.state_partitions)
+    return folder
+
+
+def remove_settled(store: ObjectStore, attempt: int, kept: str) -> None:
+    """Removes the folders of earlier attempts before a copy, as on a volume.
+
+    :param kept: the folder that the document in its store names.
+    """
     for name in store.folders():
         number = name.removeprefix(ATTEMPT)
-        if name != number and number.isdigit() and int(number) < job.attempt and name != source:
+        if name != number and number.isdigit() and int(number) < attempt and name != kept:
             store.remove(name)
-    return folder
 
 
 def _require(store: ObjectStore, folder: str, version: int, partitions: int) -> None:

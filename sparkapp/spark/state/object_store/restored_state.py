@@ -14,7 +14,7 @@ from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.errors import CheckpointUnusable
 from sparkapp.spark.state import query_log
 from sparkapp.spark.state.adopted_state import refuse_without_job
-from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder
+from sparkapp.spark.state.object_store.query_folder import StoredQueryFolder, remove_settled
 from sparkapp.spark.state.object_store.retained_folder import find
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.object_store.versions import attempt_folder
@@ -49,14 +49,14 @@ class StoredQueryState:
         if gone.retained is None:
             return text  # the current checkpoint: the folder of its attempt is copied as at any start
         try:
-            self._copy(target, self.store, attempt)
+            self._copy(target, self.store, attempt, engine)
         except FileNotFoundError as error:
             raise CheckpointUnusable(
                 f"the state of checkpoint {target.checkpoint_id} cannot be used: {error}"
             ) from error
         return query_log.encode_engine(replace(gone, attempt=attempt, retained=None))
 
-    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def adopted(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The engine's text for a checkpoint with the state of another job's checkpoint, which this copies.
 
         :raises CheckpointUnusable: that state is not in the bucket, or not whole, or that of another checkpoint.
@@ -67,7 +67,7 @@ class StoredQueryState:
         )
         refuse_without_job(target)
         try:
-            self._copy(target, self.store.of_job(target.job_uid), attempt)
+            self._copy(target, self.store.of_job(target.job_uid), attempt, recorded)
         except FileNotFoundError as error:
             whose = f"the state of checkpoint {target.checkpoint_id} of the job with UID {target.job_uid}"
             folder = f"{target.job_uid}/{names.RETAINED_STATE}"
@@ -78,13 +78,15 @@ class StoredQueryState:
             raise CheckpointUnusable(f"{whose} cannot be used: {error}", remedy=remedy) from error
         return text
 
-    def _copy(self, target: RetainedCheckpoint, source: ObjectStore, attempt: int) -> None:
-        """:raises FileNotFoundError: the version is not there, or not whole.
-
+    def _copy(self, target: RetainedCheckpoint, source: ObjectStore, attempt: int, recorded: str) -> None:
+        """
+        :param recorded: the engine's text of the document in its store.
+        :raises FileNotFoundError: the version is not there, or not whole.
         :raises StateStoreUnusable: the copy is not whole.
         """
         engine, own = query_log.decode_engine(target.engine), attempt_folder(attempt)
         version = find(source, target.checkpoint_id, target.engine)
+        remove_settled(self.store, attempt, attempt_folder(query_log.decode_engine(recorded).attempt))
         self.store.remove(own)
         version.copy_to(self.store, own)
         StoredQueryFolder(self.store, own).settle(target.checkpoint_id - engine.base, engine.state_partitions)

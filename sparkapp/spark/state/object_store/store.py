@@ -15,6 +15,7 @@ from typing import Any
 
 from pyarrow import fs
 
+from sparkapp.clients.progress import UNWATCHED, Progress
 from sparkapp.model.errors import StateStoreUnusable
 from sparkapp.model.job.sections.state_storage import S3Storage
 from sparkapp.spark.state.listed_folder import ListedFolder
@@ -28,27 +29,21 @@ _CONNECT_SECONDS, _REQUEST_SECONDS = 5.0, 30.0
 _SHOWN = 400
 
 
-@dataclass(slots=True)
-class _Answers:
-    """Requests that have ended; threads may miss one of another."""
-
-    number: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
     """The folder of one job in a bucket.
 
     :param storage: where it is. :param folder: of the job, with the bucket.
+    :param progress: counts the answers: a start that copies a large state shows its progress by it.
     """
 
     storage: S3Storage
     folder: str
     _files: Any = field(repr=False, compare=False)
-    _answers: _Answers = field(default_factory=_Answers, repr=False, compare=False)
+    progress: Progress = field(default=UNWATCHED, repr=False, compare=False)
 
     @classmethod
-    def of(cls, storage: S3Storage, job_uid: str) -> ObjectStore:
+    def of(cls, storage: S3Storage, job_uid: str, progress: Progress = UNWATCHED) -> ObjectStore:
         """Called by the driver; asks the store nothing yet."""
         if storage.endpoint:
             # By default Amazon's client sends checksums in a form that most other stores refuse.
@@ -61,16 +56,11 @@ class ObjectStore:
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_TRIES), background_writes=False,
             **_WHOLE_WRITES,
         )  # fmt: skip
-        return cls(storage, storage.folder(job_uid), files)
+        return cls(storage, storage.folder(job_uid), files, progress)
 
     def of_job(self, job_uid: str) -> ObjectStore:
         """The folder of another job in the same place."""
         return replace(self, folder=self.storage.folder(job_uid))
-
-    @property
-    def answers(self) -> int:
-        """Requests that the store has answered: a start that copies a large state shows its progress by it."""
-        return self._answers.number
 
     @property
     def uri(self) -> str:
@@ -190,7 +180,7 @@ class ObjectStore:
     def _asking(self) -> Iterator[None]:
         try:
             yield
-            self._answers.number += 1
+            self.progress.count()
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -72,13 +72,14 @@ def attempt(
     number: int = 1,
     *,
     nonce: int = 0,
+    stateless: int = 0,
 ) -> CheckpointDocument:
     """An attempt up to the folder of its query, where Spark begins."""
     uid = "new-uid"
     spec = plain_spec(start_snapshot="before", restore=Restore(snapshot="before" if nonce else "", nonce=nonce))
     job = Job(
         namespace="n", name="job", uid=uid, generation=1, attempt=number, spec=spec,
-        snapshots={"before": encode_retained(target)},
+        snapshots={"before": encode_retained(target)}, stateless=stateless,
     )  # fmt: skip
     document = recover(
         job, store=store, control=FakeControl(), now="2026-11-21T10:00:00Z", retained=MemoryRetainedStore(),
@@ -167,6 +168,26 @@ def test_a_start_that_is_killed_at_any_step_begins_there_or_resumes(
     engine = decode_engine(document.engine)
     assert (document.checkpoint_id, document.offsets, document.checkpoint_id - engine.base) == (13, {FIRST: 60}, 3)
     assert tree(tmp_path / "new-uid/attempt-2/state") == WHOLE
+
+
+@pytest.mark.parametrize("stateless", [0, 7])
+def test_a_copy_has_the_room_of_killed_starts_and_the_documents_state_stays(
+    stateless: int, tmp_path: Path, target: RetainedCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts 2 and 3 were killed while they copied. A restore, or a stateless start from the snapshot, follows."""
+    current = replace(OLD, job_uid="new-uid", attempt=1, checkpoint_id=7, splits=(KafkaPartitionSplit(FIRST, 0, 90),),
+        engine=encode_engine(EngineState(3, METADATA, base=2, attempt=1)))  # fmt: skip
+    for number in (1, 2, 3):
+        (tmp_path / f"new-uid/attempt-{number}/state/0/0").mkdir(parents=True)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "hardlink_to", killed)
+        with pytest.raises(Killed):
+            attempt(tmp_path, MemoryStore(encode(current)), target, 4, nonce=0 if stateless else 1, stateless=stateless)
+    assert sorted(each.name for each in (tmp_path / "new-uid").iterdir()) == ["attempt-1", "attempt-4"]
 
 
 def test_a_job_goes_back_to_the_state_of_another_job(tmp_path: Path, target: RetainedCheckpoint) -> None:

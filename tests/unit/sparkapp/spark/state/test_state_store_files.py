@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from sparkapp.clients.progress import Progress
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import QueryStateIncompatible, QueryStateMissing, VolumeUnusable
 from sparkapp.model.job.spec import Job
@@ -89,6 +92,41 @@ def test_folders_that_no_document_can_name_are_removed(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["attempt-2", "attempt-4", "attempt-5"], (
         "attempt 5 superseded this attempt"
     )
+
+
+def test_what_killed_starts_have_left_makes_room_before_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No document names attempt 2, which was killed while it copied. The volume has room for two copies."""
+    for attempt in (1, 2):
+        put(tmp_path / f"attempt-{attempt}", "1.snapshot", "2.snapshot")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def copy(source: Path, target: Path) -> None:
+        if len([file for file in tmp_path.rglob("*.snapshot")]) >= 4 * len(STORES):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        target.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(shutil, "copyfile", copy)
+    assert names(ready(tmp_path, version=2, partitions=2)) == ["1.snapshot", "2.snapshot"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["attempt-1", "attempt-3"]
+
+
+def test_each_store_folder_and_file_is_progress(tmp_path: Path) -> None:
+    """A watchdog ends a start that makes none for some minutes, and a volume may be slow with each of them."""
+    for attempt in (1, 2):
+        put(tmp_path / f"attempt-{attempt}", "1.snapshot", "2.snapshot")
+    progress, counted = Progress(), []
+    real = progress.count
+    progress.count = lambda: (real(), counted.append(len(list(tmp_path.rglob("*")))))  # type: ignore[assignment]
+    prepare(tmp_path, attempt=3, source=folder_of(tmp_path, 1), version=2, partitions=2, progress=progress)
+    folders_of_an_attempt = 1 + len([each for each in (tmp_path / "attempt-1").rglob("*") if each.is_dir()])
+    assert progress.done >= len(STORES) + folders_of_an_attempt + 2 * len(STORES)
+    biggest = max(abs(after - before) for before, after in itertools.pairwise(counted))
+    assert biggest <= 4, "the files of one store, and their folder"
 
 
 def test_state_of_a_release_that_had_one_folder_is_taken_over(tmp_path: Path) -> None:

@@ -63,6 +63,21 @@ def test_only_folders_of_earlier_attempts_are_removed_and_never_the_documents(st
     assert sorted(each.name for each in folder.iterdir()) == ["attempt-1", "attempt-3", "attempt-4", "retained"]
 
 
+def test_what_killed_starts_have_left_is_removed_before_the_copy(
+    store: ObjectStore, files: ObjectFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        put_attempt(folder, number)
+
+    def killed(*_: str) -> None:
+        raise Died
+
+    monkeypatch.setattr(files, "copy_file", killed)
+    with pytest.raises(Died):
+        prepared(job(3), store, document(4))
+    assert [each.name for each in folder.iterdir()] == ["attempt-1"]
+
+
 def test_A3_a_superseded_driver_changes_nothing_of_its_successor(store: ObjectStore, folder: Path) -> None:
     superseded = put_attempt(folder)
     prepared(job(3), store, document(4))
