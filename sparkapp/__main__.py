@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli import checkpoints, transactions
+from sparkapp.cli.table import answered
 from sparkapp.model import names
 from sparkapp.model.encoding.json_log import log_as_json
-from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors import CheckpointError, CommandRefused, ConfigurationError
 from sparkapp.model.job.client.security_properties import credentials_directory
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.rules.engine_rules import chosen_engine
@@ -72,7 +73,7 @@ def main(
     run.add_argument("--report", type=Path, help="file for the attempt's report, together with --state")
     options = parser.parse_args(arguments)
     if "answer" in options:
-        return int(options.answer(options))
+        return answered(options)
     log_as_json(os.environ.get("KAFKASPARK_LOG_LEVEL", "INFO"))
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.WARNING)
@@ -148,7 +149,11 @@ def _stores(job: Job, options: argparse.Namespace) -> tuple[CheckpointStore, Ret
 
     if options.state is not None:
         return FileStore(options.state), FolderRetainedStore.next_to(options.state), None
-    api = core_api()
+    try:
+        api = core_api()
+    except CommandRefused as error:
+        # No person has typed a wrong command here, so a restart may help.
+        raise CheckpointError(error.message, remedy=error.remedy) from error
     pod = prove_incarnation(api, job, pod_uid=os.environ.get(names.POD_UID_VARIABLE, ""))
     store = ConfigMapStore(api, namespace=job.namespace, job=job.name, uid=job.uid)
     return store, ConfigMapRetainedStore(api, namespace=job.namespace, job=job.name, uid=job.uid), pod

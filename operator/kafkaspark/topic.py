@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties
-from sparkapp.cli.table import Output, refuse, render
+from sparkapp.cli.table import Output, render
 from sparkapp.cli.target import BOOTSTRAP_VARIABLE, add_resource_options, cluster_of_job
-from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
+from sparkapp.model.errors import CommandRefused
 
 if TYPE_CHECKING:
     from kafkaspark.cluster_topics import Topics
@@ -115,9 +115,6 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
 
     try:
         answer(Topics({**connection_of(options), "client.id": "kafkaspark-topic"}), options)
-    except KafkaSparkJobError as refusal:
-        refuse(refusal, namespace=options.namespace, name=options.job or "")
-        return 1
     except KeyboardInterrupt:
         return 0
     return 0

@@ -12,7 +12,7 @@ from sparkapp.checkpoint.recovery.restore import Rewind, find_retained, refuse_w
 from sparkapp.cli.client_file import add_allow_insecure
 from sparkapp.cli.job_checkpoints import FoundJob, JobCheckpoints, checkpoints_of
 from sparkapp.cli.log_ranges import client_properties, log_problems
-from sparkapp.cli.table import Output, refuse, render
+from sparkapp.cli.table import Output, render
 from sparkapp.cli.target import add_cluster_options, find_namespace
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint, as_retained
@@ -80,15 +80,11 @@ def _add_brokers(command: argparse.ArgumentParser) -> None:
 
 def _answering(answer: Callable[[argparse.Namespace, JobCheckpoints], int]) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
-        try:
-            find_namespace(options)
-            checkpoints = checkpoints_of(
-                state=options.state, namespace=options.namespace, job=options.job, context=options.context
-            )  # fmt: skip
-            return answer(options, checkpoints)
-        except KafkaSparkJobError as error:
-            refuse(error, namespace=options.namespace, name=options.job or "")
-            return 1
+        find_namespace(options)
+        place = checkpoints_of(
+            state=options.state, namespace=options.namespace, job=options.job, context=options.context
+        )  # fmt: skip
+        return answer(options, place)
 
     return run
 

@@ -1,13 +1,15 @@
-"""Reads a file of client properties that a user names to a command."""
+"""Reads the files that a user names to a command: text, and client properties."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparkapp.model.errors import CommandRefused
+from sparkapp.model.errors import CommandRefused, InputUnreadable
 
+_LOOK = "name a file that exists and that you can read; look at it:"
 _JAVA_ONLY: Mapping[str, str] = {
     "sasl.jaas.config": "sasl.username and sasl.password",
     "ssl.truststore.location": "ssl.ca.location (a PEM file)",
@@ -72,12 +74,17 @@ def _check(name: str, value: str, *, where: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
+    """The text of a file. Each command reads a file of its command line by this function.
 
-    :raises CommandRefused: the file cannot be read.
+    :raises InputUnreadable: the file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {error}"
-        raise CommandRefused(msg, remedy="name a file that exists and that you can read") from error
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise InputUnreadable(
+            f"cannot read {path}: {cause}", remedy=f"{_LOOK} ls -l {shlex.quote(str(path))}"
+        ) from error
+    except UnicodeDecodeError as error:
+        msg = f"cannot read {path}: it is no text in UTF-8"
+        raise InputUnreadable(msg, remedy=f"{_LOOK} file {shlex.quote(str(path))}") from error

@@ -9,11 +9,18 @@ from typing import Any, Protocol
 
 from sparkapp.checkpoint.recovery.restore import retained_checkpoints
 from sparkapp.checkpoint.retained import FolderRetainedStore
-from sparkapp.checkpoint.store import FileStore
+from sparkapp.cli.target import stored_text
+from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
-from sparkapp.model.errors import CheckpointCorrupt, CheckpointError, CheckpointMissing, CheckpointUnusable
+from sparkapp.model.errors import (
+    CheckpointCorrupt,
+    CheckpointError,
+    CheckpointMissing,
+    CheckpointUnusable,
+    InputUnreadable,
+)
 from sparkapp.model.job.sections.retention import Restore
 
 
@@ -100,20 +107,24 @@ class ClusterCheckpoints:
     def find(self) -> FoundJob:
         """Reads the resource and both ConfigMaps, see :meth:`JobCheckpoints.find`."""
         from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapRetainedStore, ConfigMapStore
+        from sparkapp.checkpoint.kubernetes.user_access import as_person
 
         body = self._resources.read()
         owner = {"namespace": self._namespace, "job": self._name, "uid": str(body["metadata"]["uid"])}
         text, lost = None, None
         try:
-            text = ConfigMapStore(self._api, **owner, deadline=10).read().text
+            with as_person(self._namespace, names.state_config_map(self._name)):
+                text = ConfigMapStore(self._api, **owner, deadline=10).read().text
         except (CheckpointMissing, CheckpointCorrupt) as error:
             # Without a current checkpoint the retained checkpoints matter most.
             lost = error
+        with as_person(self._namespace, names.checkpoints_config_map(self._name)):
+            texts = ConfigMapRetainedStore(self._api, **owner, deadline=10).read()
         return FoundJob(
             uid=body["metadata"]["uid"],
             text=text,
             lost=lost,
-            texts=ConfigMapRetainedStore(self._api, **owner, deadline=10).read(),
+            texts=texts,
             spec=body.get("spec") or {},
             version=body["metadata"]["resourceVersion"],
             kubectl_name=self._kubectl_name,
@@ -143,11 +154,8 @@ class FileCheckpoints:
 
     def find(self) -> FoundJob:
         """Reads the state file and its folder, see :meth:`JobCheckpoints.find`."""
-        text = FileStore(self._state).read().text
-        if text is None:
-            msg = f"state file {self._state} does not exist"
-            raise CheckpointMissing(msg, remedy="name the file that the job was started with: --state FILE")
-        return FoundJob(uid=_uid(text), text=text, texts=FolderRetainedStore.next_to(self._state).read())
+        text = stored_text(self._state)
+        return FoundJob(uid=_uid(text, self._state), text=text, texts=FolderRetainedStore.next_to(self._state).read())
 
     def snapshot(self, name: str) -> RetainedCheckpoint:
         """Refuses: snapshots are objects of Kubernetes."""
@@ -162,13 +170,13 @@ class FileCheckpoints:
         )
 
 
-def _uid(text: str) -> str:
+def _uid(text: str, state: Path) -> str:
     """The job's UID in the document: the user who names the file trusts it."""
     try:
         return str(json.loads(text)["jobUid"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"the state file has no checkpoint document: {error!r}"
-        raise CheckpointCorrupt(msg) from error
+        msg = f"{state} has no checkpoint document: {type(error).__name__}"
+        raise InputUnreadable(msg, remedy="name the file that the job was started with: --state FILE") from error
 
 
 def checkpoints_of(*, state: Path | None, namespace: str, job: str | None, context: str = "") -> JobCheckpoints:

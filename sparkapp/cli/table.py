@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from sparkapp.model.commands import remedy_in
-from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
+from sparkapp.model.errors import CommandRefused, InputUnreadable, KafkaSparkJobError
 
 
-def refuse(error: KafkaSparkJobError, *, namespace: str = "", name: str = "") -> None:
-    """Writes a refusal to the standard error: what failed, and below it the remedy. Every command uses it.
+def refuse(error: KafkaSparkJobError, *, namespace: str = "", name: str = "") -> int:
+    """Writes a refusal to the standard error: what failed, and below it the remedy.
 
     :param namespace: and ``name``: of the job that the command is about, if it is about one.
+    :returns: the exit status: 2 for a file that cannot be read, else 1.
     """
     reason = "" if isinstance(error, CommandRefused) else f"{error.reason}: "
     remedy = remedy_in(error, namespace=namespace, name=name)
     sys.stderr.write(f"{reason}{error.message}\n" + (f"Fix: {remedy}\n" if remedy else ""))
+    return 2 if isinstance(error, InputUnreadable) else 1
+
+
+def answered(options: argparse.Namespace) -> int:
+    """Runs the command of a command line; the exit status. Each error of this project becomes a refusal here.
+
+    So does an error of the system about a file, which the error names.
+    """
+    try:
+        return int(options.answer(options))
+    except KafkaSparkJobError as error:
+        return refuse(error, namespace=getattr(options, "namespace", ""), name=getattr(options, "job", None) or "")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        msg = f"{error.filename}: {error.strerror}"
+        remedy = f"name another place, or look at it: ls -ld {shlex.quote(str(error.filename))}"
+        return refuse(InputUnreadable(msg, remedy=remedy))
 
 
 class Output(StrEnum):

@@ -11,9 +11,10 @@ from typing import Any
 
 from sparkapp.cli.client_file import add_allow_insecure, read_properties, read_text
 from sparkapp.cli.job_secrets import job_security
+from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode
 from sparkapp.model.checkpoint.document import CheckpointDocument
-from sparkapp.model.errors import CommandRefused
+from sparkapp.model.errors import CommandRefused, InputUnreadable
 from sparkapp.model.job.client.security_properties import read_security
 from sparkapp.model.job.sections.kafka import KafkaCluster
 from sparkapp.model.job.spec import JobSpec
@@ -147,12 +148,10 @@ def target_of(options: argparse.Namespace) -> Target:
 def document_of_file(path: Path) -> CheckpointDocument | None:
     """The document of a state file of ``run --state``, or of a copy from the ConfigMap.
 
-    :raises CommandRefused: the file cannot be read.
+    :raises InputUnreadable: the file cannot be read.
     :raises CheckpointCorrupt: it has no valid document.
     """
-    text = read_text(path)
-    if not text.lstrip().startswith("{"):  # the store's counter is in the first line
-        text = text.partition("\n")[2]
+    text = stored_text(path)
     if not text.strip():
         return None
     try:
@@ -162,14 +161,26 @@ def document_of_file(path: Path) -> CheckpointDocument | None:
     return decode(text, job_uid=str(uid))
 
 
+def stored_text(path: Path) -> str:
+    """The document's text in such a file.
+
+    :raises InputUnreadable: the file cannot be read.
+    """
+    text = read_text(path)
+    # The store's counter is in the first line.
+    return text if text.lstrip().startswith("{") else text.partition("\n")[2]
+
+
 def _document_of_job(options: argparse.Namespace, uid: str) -> CheckpointDocument | None:
     from sparkapp.checkpoint.kubernetes.checkpoint_stores import ConfigMapStore
     from sparkapp.checkpoint.kubernetes.config_map import core_api
+    from sparkapp.checkpoint.kubernetes.user_access import as_person
 
     store = ConfigMapStore(
         core_api(options.context), namespace=options.namespace, job=options.job, uid=uid, deadline=10
     )  # fmt: skip
-    text = store.read().text
+    with as_person(options.namespace, names.state_config_map(options.job)):
+        text = store.read().text
     return None if text is None else decode(text, job_uid=uid)
 
 
@@ -181,13 +192,27 @@ def _resource(options: argparse.Namespace) -> tuple[JobSpec, str, str]:
 
         body = read_resource(options.namespace, options.job, options.context)
     else:
-        body = json.loads(read_text(options.resource))
+        body = _resource_of_file(options.resource)
         options.namespace, options.job = body["metadata"]["namespace"], body["metadata"]["name"]
     status = body.get("status") or {}
     spec = spec_from_resource(
         body["spec"], namespace=options.namespace, name=options.job, cluster=str(status.get("clusterId") or "")
     )
     return spec, str(body["metadata"]["uid"]), str(status.get("state", ""))
+
+
+def _resource_of_file(path: Path) -> dict[str, Any]:
+    """:raises InputUnreadable: the file cannot be read, or is no KafkaSparkJob."""
+    text = read_text(path)
+    try:
+        body = json.loads(text)
+        meta = body["metadata"]
+        if all(isinstance(meta[name], str) for name in ("name", "namespace", "uid")) and isinstance(body["spec"], dict):
+            return dict(body)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    msg = f"{path} is no {names.KIND} as JSON"
+    raise InputUnreadable(msg, remedy="write it: kubectl get ksj NAME -n NAMESPACE -o json")
 
 
 def _cluster(kafka: KafkaCluster, options: argparse.Namespace) -> dict[str, str]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sparkapp.cli.table import Output, refuse, render
+from sparkapp.cli.table import Output, render
 from sparkapp.cli.target import add_options, target_of
 from sparkapp.model.checkpoint.naming import is_of_prefix
-from sparkapp.model.errors import AuthorizationFailed, CommandRefused, KafkaSparkJobError
+from sparkapp.model.errors import AuthorizationFailed, CommandRefused
 
 if TYPE_CHECKING:
     from sparkapp.cli.hanging_transactions import HangingTransactions
@@ -253,17 +253,13 @@ def _run(answer: Answer, options: argparse.Namespace) -> int:
     from sparkapp.cli.open_transactions import OpenTransactionRows
     from sparkapp.clients.transactions.client import TransactionClient
 
+    target = target_of(options)
+    client = TransactionClient(target.config)
     try:
-        target = target_of(options)
-        client = TransactionClient(target.config)
-        try:
-            command = Command(client, target, OpenTransactionRows(client, target))
-            rows = answer(command, options)
-        finally:
-            client.close()
-    except KafkaSparkJobError as error:
-        refuse(error, namespace=options.namespace, name=options.job or "")
-        return 1
+        command = Command(client, target, OpenTransactionRows(client, target))
+        rows = answer(command, options)
+    finally:
+        client.close()
     sys.stdout.write(render(rows, options.output, empty=command.empty) + "\n")
     if "yes" in options and rows and not options.yes:
         _say("nothing was done; add --yes to do it")

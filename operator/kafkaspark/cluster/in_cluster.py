@@ -20,9 +20,8 @@ from kafkaspark.cluster.pod_command import FILES, PodCommand, arguments_of
 from kafkaspark.cluster.user_cluster import UserCluster
 from sparkapp.cli.client_file import read_text
 from sparkapp.cli.job_checkpoints import ClusterCheckpoints
-from sparkapp.cli.table import refuse
 from sparkapp.cli.target import BOOTSTRAP_VARIABLE
-from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
+from sparkapp.model.errors import CommandRefused
 from sparkapp.model.job.access.mounts import SecretFolder
 from sparkapp.model.job.spec_from_resource import spec_from_resource
 
@@ -59,12 +58,9 @@ def _answer(parser: argparse.ArgumentParser, command: Sequence[str], here: Any, 
         pod = _pod_command(parser, command, options, cluster)
         if options.in_cluster == "run":
             return run(cluster, pod)
-        print(yaml.safe_dump_all(pod.manifests(), sort_keys=False), end="")
-    except KafkaSparkJobError as error:
-        refuse(error, namespace=options.namespace, name=getattr(options, "job", None) or "")
-        return 1
     except KeyboardInterrupt:
         return 1
+    print(yaml.safe_dump_all(pod.manifests(), sort_keys=False), end="")
     return 0
 
 
@@ -166,7 +162,7 @@ def _started(cluster: UserCluster, pod: PodCommand) -> dict[str, Any]:
     said = ""
     while True:
         query = {"labelSelector": f"job-name={pod.name}"}
-        for found in cluster.get(f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods", query)["items"]:
+        for found in cluster.items(f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods", query):
             status = found.get("status") or {}
             if status.get("phase") in {"Running", "Succeeded", "Failed"}:
                 return dict(found)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from kafkaspark.cluster.snapshot_file import as_text, exported, read_manifest, state_note
 from kafkaspark.cluster.user_cluster import UserCluster, resources_path
 from kafkasparkjob_operator.identity import API_VERSION
-from sparkapp.cli.table import Output, refuse
+from sparkapp.cli.table import Output
 from sparkapp.cli.target import add_cluster_options
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
@@ -88,9 +88,6 @@ def _answer(options: argparse.Namespace) -> int:
         snapshot = cluster.create(resources_path(namespace, names.SNAPSHOT_PLURAL), manifest)
         if options.timeout:
             snapshot = _await_end(cluster, namespace, name, seconds=options.timeout)
-    except CommandRefused as refusal:
-        refuse(refusal)
-        return 1
     except KeyboardInterrupt:
         return 1
     is_ready = (snapshot.get("status") or {}).get("state") == "Ready"

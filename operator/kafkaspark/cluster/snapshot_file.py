@@ -13,7 +13,7 @@ from kafkasparkjob_operator.identity import API_VERSION
 from sparkapp.model import names
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import MAX_RETAINED_BYTES, decode_snapshot
-from sparkapp.model.errors import CheckpointUnusable, CommandRefused
+from sparkapp.model.errors import CheckpointUnusable, CommandRefused, InputUnreadable
 
 MAX_FILE_BYTES = 4 * MAX_RETAINED_BYTES
 """Of a file: YAML and JSON may write a character of the checkpoint with several."""
@@ -45,23 +45,24 @@ def read_manifest(path: Path, *, name: str) -> dict[str, Any]:
     """The manifest of a file, which is untrusted: all but the names and the checkpoint is left out.
 
     :param name: of the snapshot; empty for that of the file.
-    :raises CommandRefused: the file is no exported snapshot, or its checkpoint cannot be used.
+    :raises InputUnreadable: the file is no exported snapshot.
+    :raises CommandRefused: its checkpoint cannot be used.
     """
     try:
         with path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
         if len(text) > MAX_FILE_BYTES:
-            raise CommandRefused(f"{path} has more than {MAX_FILE_BYTES} bytes", remedy=_AGAIN)
+            raise InputUnreadable(f"{path} has more than {MAX_FILE_BYTES} bytes", remedy=_AGAIN)
         body = yaml.safe_load(text)
         kind, found = body["kind"], body["metadata"]["name"]
         job, checkpoint = body["spec"]["jobRef"]["name"], body["spec"]["checkpoint"]
     except OSError as error:
-        raise CommandRefused(f"{path} cannot be read: {error.strerror}", remedy="name another file") from error
+        raise InputUnreadable(f"cannot read {path}: {error.strerror}", remedy="name another file") from error
     except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CommandRefused(f"{path} is no exported snapshot: {type(error).__name__}", remedy=_AGAIN) from error
+        raise InputUnreadable(f"{path} is no exported snapshot: {type(error).__name__}", remedy=_AGAIN) from error
     texts = (found, job, checkpoint)
     if kind != names.SNAPSHOT_KIND or not all(isinstance(each, str) for each in texts):
-        raise CommandRefused(f"{path} is no exported snapshot: it has another kind", remedy=_AGAIN)
+        raise InputUnreadable(f"{path} is no exported snapshot: it has another kind", remedy=_AGAIN)
     _checked(checkpoint, str(path))
     return _manifest(name or found, job, checkpoint)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from kafkaspark.cluster.state_rows import DIFF, READ, add_row_options, answer
 from kafkaspark.cluster.user_cluster import UserCluster, resources_path
-from sparkapp.cli.job_checkpoints import ClusterCheckpoints, FoundJob
-from sparkapp.cli.table import Output, refuse, render
+from sparkapp.cli.job_checkpoints import FoundJob, checkpoints_of
+from sparkapp.cli.table import Output, render
 from sparkapp.cli.target import add_cluster_options, find_namespace
 from sparkapp.model import names
 from sparkapp.model.checkpoint.document import CheckpointDocument
@@ -51,24 +51,22 @@ def add_commands(commands: Any) -> None:
 
 
 def _answer(options: argparse.Namespace) -> int:
-    try:
-        reads = options.verb in {READ, DIFF} and bool(options.job or options.state)
-        if options.job and not reads:
-            msg = f"{options.verb} is neither read nor diff, and {options.job} follows it"
-            raise CommandRefused(msg, remedy="kafkaspark state --help")
-        if not reads:
-            options.job = options.verb
-        if options.found is None and options.state is None:
-            find_namespace(options)
-        if reads:
-            return answer(options)
-        place = {"namespace": options.namespace, "job": options.job, "context": options.context}
-        found = ClusterCheckpoints(**place).find()
+    reads = options.verb in {READ, DIFF} and bool(options.job or options.state)
+    if options.job and not reads:
+        msg = f"{options.verb} is neither read nor diff, and {options.job} follows it"
+        raise CommandRefused(msg, remedy="kafkaspark state --help")
+    if not reads:
+        options.job = options.verb
+    if options.found is None and options.state is None:
+        find_namespace(options)
+    if reads:
+        return answer(options)
+    place = {"namespace": options.namespace, "job": options.job, "context": options.context}
+    found = checkpoints_of(state=options.state, **place).find()
+    snapshots = []
+    if options.state is None:
         snapshots = _snapshots(UserCluster.of_context(options.context), options.namespace, options.job)
-        state = state_of(found, snapshots)
-    except KafkaSparkJobError as error:
-        refuse(error, namespace=options.namespace, name=options.job)
-        return 1
+    state = state_of(found, snapshots)
     print(json.dumps(state, indent=2) if options.output is Output.JSON else _as_text(state, options))
     return 0
 
@@ -126,7 +124,7 @@ def _snapshot(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _snapshots(cluster: UserCluster, namespace: str, job: str) -> list[dict[str, Any]]:
-    items = cluster.get(resources_path(namespace, names.SNAPSHOT_PLURAL))["items"]
+    items = cluster.items(resources_path(namespace, names.SNAPSHOT_PLURAL))
     return [each for each in items if each["spec"]["jobRef"]["name"] == job]
 
 
@@ -136,6 +134,9 @@ def _as_text(state: Mapping[str, Any], options: argparse.Namespace) -> str:
     for name in ("offsets", "retained", "snapshots"):
         if state[name]:
             parts.append(render(state[name], Output.TABLE))
+    if options.state is not None:
+        # Snapshots and restores are of a cluster.
+        return "\n\n".join(parts)
     where = f"{options.job} --namespace {options.namespace}"
     usable = next((row["checkpoint"] for row in state["retained"] if row["checkpoint"] is not None), None)
     again = [] if usable is None else [f"$ kafkaspark restore {where} --checkpoint {usable}"]

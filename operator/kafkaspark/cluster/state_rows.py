@@ -18,7 +18,8 @@ from kafkaspark.cluster.in_cluster import image_of, run
 from kafkaspark.cluster.pod_command import FILES, PodCommand
 from kafkaspark.cluster.user_cluster import UserCluster
 from sparkapp.checkpoint.recovery.restore import find_retained
-from sparkapp.cli.job_checkpoints import ClusterCheckpoints, FileCheckpoints, FoundJob
+from sparkapp.cli.client_file import read_text
+from sparkapp.cli.job_checkpoints import FoundJob, checkpoints_of
 from sparkapp.cli.table import Output, render
 from sparkapp.model import names
 from sparkapp.model.encoding.fields import Fields
@@ -94,10 +95,9 @@ def answer(options: argparse.Namespace) -> int:
 
 def _found(options: argparse.Namespace) -> FoundJob:
     if options.found is not None:
-        return FoundJob(**json.loads(options.found.read_text(encoding="utf-8")))
-    if options.state is not None:
-        return FileCheckpoints(options.state).find()
-    return ClusterCheckpoints(namespace=options.namespace, job=options.job, context=options.context).find()
+        return FoundJob(**json.loads(read_text(options.found)))
+    place = {"namespace": options.namespace, "job": options.job, "context": options.context}
+    return checkpoints_of(state=options.state, **place).find()
 
 
 def _rows(options: argparse.Namespace, found: FoundJob) -> tuple[Sequence[Mapping[str, Any]], bool]:

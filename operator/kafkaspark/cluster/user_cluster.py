@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
@@ -14,7 +15,9 @@ from sparkapp.model.errors import CommandRefused
 _SECONDS = 15.0
 _CLUSTER_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 _DONE = frozenset({200, 201, 202})
-_NOT_FOUND, _FORBIDDEN = 404, 403
+_CONNECTION = "check the kubeconfig: kubectl cluster-info"
+_COLLECTION = re.compile(r"/namespaces/([^/?]+)/([^/?]+)")
+"""Namespace and plural of a path of the API."""
 
 
 class UserCluster:
@@ -35,22 +38,15 @@ class UserCluster:
     def of_context(cls, context: str) -> UserCluster:
         """The cluster of a context of the kubeconfig; empty for the current context.
 
-        :raises CommandRefused: there is no kubeconfig, or no such context.
+        :raises CommandRefused: there is no kubeconfig, it cannot be read, or it has no such context.
         """
-        from kubernetes import client, config
+        from kubernetes import client
+
+        from sparkapp.checkpoint.kubernetes.user_access import load_kubeconfig, namespace_of
 
         configuration = client.Configuration()
-        try:
-            config.load_kube_config(context=context or None, client_configuration=configuration)
-            contexts, current = config.list_kube_config_contexts()
-        except config.ConfigException as error:
-            msg, remedy = (
-                f"no cluster is configured: {error}",
-                "set KUBECONFIG, or look at: kubectl config get-contexts",
-            )
-            raise CommandRefused(msg, remedy=remedy) from error
-        chosen = next((each for each in contexts if each["name"] == context), current)
-        return cls(configuration, str((chosen.get("context") or {}).get("namespace") or "default"))
+        load_kubeconfig(context, configuration)
+        return cls(configuration, namespace_of(context))
 
     @classmethod
     def of_bearer(cls, authorization: str) -> UserCluster:
@@ -84,28 +80,31 @@ class UserCluster:
     def pods(self, namespace: str, name: str) -> list[dict[str, Any]]:
         """The job's pods: drivers, standby and executors."""
         selector = {"labelSelector": f"{names.LABEL_JOB}={name}"}
-        return list(self.get(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", selector)["items"])
+        return self.items(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", selector)
 
     def events(self, namespace: str, name: str) -> list[dict[str, Any]]:
         """The job's events, the oldest first."""
         selector = {"fieldSelector": f"involvedObject.kind={names.KIND},involvedObject.name={name}"}
-        items = self.get(f"/api/v1/namespaces/{quote(namespace, safe='')}/events", selector)["items"]
+        items = self.items(f"/api/v1/namespaces/{quote(namespace, safe='')}/events", selector)
         return sorted(items, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON object at a path of the API."""
-        response = self.raw(path, query)
-        body: dict[str, Any] = json.loads(response.data)
-        return body
+        return _object(path, self.raw(path, query).data)
+
+    def items(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """The objects of the collection at a path of the API."""
+        found = self.get(path, query).get("items")
+        if not isinstance(found, list):
+            raise CommandRefused(f"the API server's answer is no list: {path}", remedy=_CONNECTION)
+        return found
 
     def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Creates an object in the collection at a path; returns it.
 
         :raises CommandRefused: the API server refuses it.
         """
-        response = self._send("POST", path, body=json.dumps(body).encode())
-        created: dict[str, Any] = json.loads(response.data)
-        return created
+        return _object(path, self._send("POST", path, body=json.dumps(body).encode()).data)
 
     def delete(self, path: str) -> None:
         """Deletes the object at a path, and what it owns afterwards."""
@@ -143,7 +142,7 @@ class UserCluster:
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
             msg = f"the API server does not answer: {error}"
-            raise CommandRefused(msg, remedy="check the kubeconfig: kubectl cluster-info") from error
+            raise CommandRefused(msg, remedy=_CONNECTION) from error
         if response.status not in _DONE:
             raise _refusal(path, int(response.status), response.data)
         return response
@@ -154,15 +153,24 @@ def resources_path(namespace: str, plural: str) -> str:
     return f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
+def _object(path: str, data: bytes) -> dict[str, Any]:
+    """:raises CommandRefused: something else has answered, for instance a proxy with a page to log in."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise CommandRefused(f"the API server's answer is no JSON object: {path}", remedy=_CONNECTION)
+    return body
+
+
 def _refusal(path: str, status: int, data: bytes) -> CommandRefused:
+    from sparkapp.checkpoint.kubernetes.user_access import refusal
+
     try:
         message = str(json.loads(data).get("message", ""))
     except (ValueError, AttributeError):
         message = ""
     what = message or f"the API server answered {status} to {path}"
-    if status == _NOT_FOUND:
-        return CommandRefused(what, remedy="list the jobs: kubectl get ksj --all-namespaces")
-    if status == _FORBIDDEN:
-        remedy = "ask an administrator for the ClusterRole ...-view of the chart, or ...-edit to change jobs"
-        return CommandRefused(what, remedy=remedy)
-    return CommandRefused(what, remedy="check the kubeconfig: kubectl cluster-info")
+    found = _COLLECTION.search(path)
+    return refusal(what, status, namespace=unquote(found[1]) if found else "", plural=found[2] if found else "")

@@ -97,11 +97,11 @@ def jobs(cluster: UserCluster, namespace: str) -> list[dict[str, Any]]:
     within = quote(namespace or cluster.namespace, safe="")
     there = f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{within}/{names.PLURAL}"
     try:
-        items = cluster.get(there if namespace else everywhere)["items"]
+        items = cluster.items(there if namespace else everywhere)
     except CommandRefused:
         if namespace:
             raise
-        items = cluster.get(there)["items"]
+        items = cluster.items(there)
     return [_row(item) for item in items]
 
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from kafkaspark.cluster.options import add_job_options
 from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.overview import printable
-from sparkapp.cli.table import refuse
 from sparkapp.model import names
 from sparkapp.model.errors import CommandRefused
 
@@ -55,9 +54,6 @@ def _answer(options: argparse.Namespace) -> int:
         lines: Iterable[str] = cluster.lines(path, query)
         for line in lines if options.raw else readable(lines):
             print(line, flush=options.follow)
-    except CommandRefused as refusal:
-        refuse(refusal)
-        return 1
     except (KeyboardInterrupt, BrokenPipeError):
         sys.stderr.close()
     return 0

@@ -12,12 +12,12 @@ from typing import Any
 from kafkaspark.cluster.user_cluster import UserCluster
 from kafkaspark.look.console import HEADERS, Console, Tail
 from kafkaspark.topic import add_connection_options, connection_of
-from sparkapp.cli.table import refuse
 from sparkapp.cli.target import BOOTSTRAP_VARIABLE
 from sparkapp.model.errors import CommandRefused
 
 _LOOPBACK = "127.0.0.1"
 _REQUEST_SECONDS = 30
+_LAST_PORT = 65535
 _EXAMPLES = f"""\
 examples:
   kafkaspark ui
@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     command = commands.add_parser(
         "ui", help=what, description=what, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("--port", type=int, default=8899, metavar="N", help="by default 8899; 0 for any")
+    command.add_argument("--port", type=_port, default=8899, metavar="N", help="by default 8899; 0 for any")
     command.add_argument("--context", default="", help="of the kubeconfig; by default the current one")
     command.add_argument(
         "--forward-authorization", action="store_true",
@@ -56,13 +56,9 @@ def _answer(options: argparse.Namespace) -> int:
             user = UserCluster.of_context(options.context)
             console = Console(lambda _: user, _tail(options))
             server = ConsoleServer((_LOOPBACK, options.port), console, hosts=frozenset({_LOOPBACK, "localhost"}))
-    except CommandRefused as refusal:
-        refuse(refusal)
-        return 1
     except OSError as error:
         msg = f"port {options.port} cannot be opened: {error}"
-        refuse(CommandRefused(msg, remedy="kafkaspark ui --port 0"))
-        return 1
+        raise CommandRefused(msg, remedy="kafkaspark ui --port 0") from error
     print(f"http://{_LOOPBACK}:{server.server_port}/  (Ctrl+C ends it)", flush=True)
     try:
         server.serve_forever()
@@ -71,6 +67,14 @@ def _answer(options: argparse.Namespace) -> int:
     finally:
         server.server_close()
     return 0
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= _LAST_PORT:
+        msg = f"a number from 0 to {_LAST_PORT}, not {number}"
+        raise argparse.ArgumentTypeError(msg)
+    return number
 
 
 def _tail(options: argparse.Namespace) -> Tail | None:

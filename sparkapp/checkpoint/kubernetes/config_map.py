@@ -10,6 +10,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from sparkapp.checkpoint.kubernetes.requests import Requests, answer_of
+from sparkapp.checkpoint.kubernetes.user_access import DEFAULT_NAMESPACE, load_kubeconfig, namespace_of
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model import names
 from sparkapp.model.checkpoint.state_config_map import way_back
@@ -19,10 +20,10 @@ from sparkapp.model.errors import (
     CheckpointMissing,
     CheckpointRefused,
     CheckpointTooLarge,
+    CommandRefused,
     IncarnationMismatch,
 )
 
-_DEFAULT_NAMESPACE = "default"
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -30,6 +31,7 @@ def core_api(context: str = "") -> Any:
     """A client with the pod's identity, or with the developer's kubeconfig outside a cluster.
 
     :param context: of the kubeconfig, also inside a cluster; empty for the current context.
+    :raises CommandRefused: the kubeconfig cannot be read, or has no such context.
     """
     if not context:
         try:
@@ -37,11 +39,7 @@ def core_api(context: str = "") -> Any:
             return client.CoreV1Api()
         except config.ConfigException:
             pass
-    try:
-        config.load_kube_config(context=context or None)
-    except config.ConfigException as error:
-        msg = f"no configuration of a Kubernetes cluster found: {error}"
-        raise CheckpointError(msg, remedy="set KUBECONFIG, or name a state file: --state FILE") from error
+    load_kubeconfig(context)
     return client.CoreV1Api()
 
 
@@ -53,11 +51,9 @@ def own_namespace(context: str = "") -> str:
     if not context and _POD_NAMESPACE.is_file():
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
     try:
-        contexts, current = config.list_kube_config_contexts()
-    except config.ConfigException:
-        return _DEFAULT_NAMESPACE  # core_api() has the refusal
-    chosen = next((each for each in contexts if each["name"] == context), current)
-    return str((chosen.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
+        return namespace_of(context)
+    except CommandRefused:
+        return DEFAULT_NAMESPACE  # core_api() has the refusal
 
 
 def owner_uid(metadata: Any) -> str:

@@ -12,17 +12,19 @@ from kubernetes.client.exceptions import ApiException
 
 from sparkapp.checkpoint.kubernetes.config_map import core_api
 from sparkapp.checkpoint.kubernetes.requests import REQUEST_TIMEOUT
+from sparkapp.checkpoint.kubernetes.user_access import CONNECTION, refusal
 from sparkapp.model import names
 from sparkapp.model.checkpoint.retained import RetainedCheckpoint
 from sparkapp.model.checkpoint.retained_codec import decode_snapshot
-from sparkapp.model.errors import CheckpointConflict, CheckpointError, CheckpointStoreUnavailable, CommandRefused
+from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, CommandRefused
 
 
 def read_resource(namespace: str, job: str, context: str = "") -> dict[str, Any]:
     """The KafkaSparkJob of a name, with the caller's identity.
 
     :param context: of the kubeconfig, as in :func:`core_api`.
-    :raises CheckpointError: it does not exist, or the caller may not read it.
+    :raises CommandRefused: it does not exist, or the caller may not read it.
+    :raises CheckpointError: no answer arrived.
     """
     core_api(context)  # Loads the identity.
     return JobResources(namespace=namespace, job=job).read()
@@ -53,10 +55,10 @@ class JobResources:
         self._api = client.CustomObjectsApi()
 
     def read(self) -> dict[str, Any]:
-        """:raises CheckpointError: it does not exist, the caller may not read it, or no answer arrived."""
-        return dict(
-            self._ask(lambda: self._api.get_namespaced_custom_object(*self._place, _request_timeout=REQUEST_TIMEOUT))
-        )
+        """:raises CommandRefused: it does not exist, or the caller may not read it.
+        :raises CheckpointError: no answer arrived.
+        """
+        return self._object(self._place, self._what)
 
     def read_snapshot(self, name: str) -> RetainedCheckpoint:
         """The checkpoint of a KafkaSparkSnapshot of the job's namespace.
@@ -66,15 +68,15 @@ class JobResources:
         """
         what = f"{names.SNAPSHOT_KIND} {self._namespace}/{name}"
         place = (names.GROUP, names.VERSION, self._namespace, names.SNAPSHOT_PLURAL, name)
-        api, core, timeout = self._api, client.CoreV1Api(), REQUEST_TIMEOUT
-        body = self._ask(lambda: api.get_namespaced_custom_object(*place, _request_timeout=timeout), what)
+        core = client.CoreV1Api()
+        body = self._object(place, what)
         status = body.get("status") or {}
         if status.get("state") != "Ready":
             msg = f"{what} is not Ready but {status.get('state', 'Pending')}: {status.get('message', '')}".rstrip(": ")
             raise CommandRefused(msg, remedy=f"kubectl get kss -n {self._namespace} -o wide")
         config_map = str(status["configMap"]["name"])
         kept = self._ask(
-            lambda: core.read_namespaced_config_map(config_map, self._namespace, _request_timeout=timeout),
+            lambda: core.read_namespaced_config_map(config_map, self._namespace, _request_timeout=REQUEST_TIMEOUT),
             f"ConfigMap {config_map} of {what}",
         )
         return decode_snapshot(str((kept.data or {}).get(names.SNAPSHOT_KEY, "")), job_uid=str(status["jobUID"]))
@@ -92,7 +94,15 @@ class JobResources:
             )
         )
 
-    def _ask(self, call: Callable[[], Any], what: str = "") -> Any:
+    def _object(self, place: tuple[str, ...], what: str) -> dict[str, Any]:
+        body = self._ask(
+            lambda: self._api.get_namespaced_custom_object(*place, _request_timeout=REQUEST_TIMEOUT), what, place[3]
+        )
+        if not isinstance(body, dict):
+            raise _no_object(what)
+        return body
+
+    def _ask(self, call: Callable[[], Any], what: str = "", plural: str = names.PLURAL) -> Any:
         what = what or self._what
         try:
             return call()
@@ -101,8 +111,14 @@ class JobResources:
                 msg = f"{what} was changed meanwhile"
                 raise CheckpointConflict(msg, remedy="check the resource, then repeat the command") from error
             msg = f"{what}: the API server answered {error.status} {error.reason}"
-            remedy = "check --namespace and --job, and your permission: kubectl auth can-i patch kafkasparkjobs"
-            raise CheckpointError(msg, remedy=remedy) from error
+            raise refusal(msg, error.status, namespace=self._namespace, plural=plural) from error
         except urllib3.exceptions.HTTPError as error:
             msg = f"{what}: no answer from the API server: {error}"
-            raise CheckpointStoreUnavailable(msg, remedy="check the kubeconfig, and that the cluster is up") from error
+            raise CheckpointStoreUnavailable(msg, remedy=CONNECTION) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            # The client makes an object of whatever a proxy has sent.
+            raise _no_object(what) from error
+
+
+def _no_object(what: str) -> CommandRefused:
+    return CommandRefused(f"{what}: the API server's answer is no JSON object", remedy=CONNECTION)

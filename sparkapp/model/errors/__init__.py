@@ -1,6 +1,6 @@
 """One tree of errors; the operator shows each as a condition with a reason and a remedy.
 
-:mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused.
+:mod:`.base`: KafkaSparkJobError, the root; InvalidArgument (also a ValueError); CommandRefused, above InputUnreadable.
 
 :mod:`.configuration`: ConfigurationError, above NameNotAllowed, TransformError, ReleaseMismatch and
 CredentialsUnusable; TransformFailed; RecordError; EncodeError.
@@ -38,6 +38,7 @@ from sparkapp.model.errors.base import (
     KAFKA_REACHABLE,
     STATE_VALID,
     CommandRefused,
+    InputUnreadable,
     InvalidArgument,
     KafkaSparkJobError,
 )
@@ -180,6 +181,7 @@ __all__ = [
     "GroupOffsetsMoved",
     "GroupProtocolMismatch",
     "IncarnationMismatch",
+    "InputUnreadable",
     "InvalidArgument",
     "KafkaAccessError",
     "KafkaSparkJobError",

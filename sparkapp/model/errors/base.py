@@ -46,6 +46,10 @@ class CommandRefused(KafkaSparkJobError):
     fatal = True
 
 
+class InputUnreadable(CommandRefused):
+    """A file that a command line names cannot be read, or does not hold what the command reads."""
+
+
 RESTART = """kubectl patch ksj NAME -n NAMESPACE --type merge -p "{\\"spec\\":{\\"restartNonce\\":$(date +%s)}}\""""
 """The command that starts a failed job again; used in remedies."""
 SHOW_CHECKPOINT = "`python3 -m sparkapp checkpoint show --namespace NAMESPACE --job NAME`"

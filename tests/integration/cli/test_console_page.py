@@ -41,8 +41,8 @@ def job(number: int) -> dict[str, Any]:
 class Cluster:
     namespace = "shop"
 
-    def get(self, _: str) -> dict[str, Any]:
-        return {"items": [job(number) for number in range(JOBS)]}
+    def items(self, _: str) -> list[dict[str, Any]]:
+        return [job(number) for number in range(JOBS)]
 
     def job(self, _namespace: str, name: str) -> dict[str, Any]:
         return job(int(name.rpartition("-")[2]))

@@ -11,7 +11,13 @@ from kafkasparkjob_operator.kubernetes.port import ObjectRefused
 from kafkasparkjob_operator.observation.pod_view import pod_view
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import errors, names
-from sparkapp.model.errors import CONDITION_BY_REASON, CommandRefused, KafkaSparkJobError, ListingUnsupported
+from sparkapp.model.errors import (
+    CONDITION_BY_REASON,
+    CommandRefused,
+    InputUnreadable,
+    KafkaSparkJobError,
+    ListingUnsupported,
+)
 from sparkapp.model.job.codec import decode_job
 from sparkapp.model.job.sections.retention import Restore
 from sparkapp.model.report import AttemptOutcome, DriverState, Termination, termination_of
@@ -885,7 +891,7 @@ def error_kinds(kind: type[KafkaSparkJobError] = KafkaSparkJobError) -> list[typ
     return [kind, *(each for child in kind.__subclasses__() for each in error_kinds(child))]
 
 
-NEVER = {CommandRefused, ListingUnsupported}
+NEVER = {CommandRefused, InputUnreadable, ListingUnsupported}
 """A command for people, and what is always done without."""
 PRODUCT = [kind for kind in error_kinds() if kind.__module__.startswith(errors.__name__)]
 ENDS = sorted({kind.reason: kind for kind in PRODUCT if kind not in NEVER}.items())

@@ -227,11 +227,11 @@ def test_without_a_job_the_command_says_what_to_add(capsys):
     assert "add --job NAME (and --namespace), or --state FILE" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("text", "word"), [(None, "state file"), ("1\nx", "no checkpoint document")])
+@pytest.mark.parametrize(("text", "word"), [(None, "cannot read"), ("1\nx", "no checkpoint document")])
 def test_a_state_file_that_is_none(tmp_path, capsys, text, word):
     if text:
         (tmp_path / "state").write_text(text)
-    assert main(["checkpoint", "verify", "--state", str(tmp_path / "state")]) == 1
+    assert main(["checkpoint", "verify", "--state", str(tmp_path / "state")]) == 2
     assert word in capsys.readouterr().err
 
 

@@ -62,9 +62,11 @@ class Cluster:
     def delete(self, path: str) -> None:
         self.deleted.append(path)
 
-    def get(self, path: str, _query: object = None) -> dict[str, Any]:
-        pod = {**POD, "status": self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]}
-        return {"items": [pod]} if path.endswith("/pods") else pod
+    def get(self, _path: str) -> dict[str, Any]:
+        return {**POD, "status": self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]}
+
+    def items(self, path: str, _query: object) -> list[dict[str, Any]]:
+        return [self.get(path)]
 
     def lines(self, _path: str, _query: object) -> Iterator[str]:
         yield "no open transactions"

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes.config import kube_config
 
 from kafkaspark.__main__ import main
 from kafkaspark.cluster import state_rows
 from kafkaspark.cluster.user_cluster import UserCluster
+from sparkapp.checkpoint.store import FileStore
 from sparkapp.cli.job_checkpoints import FoundJob
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import encode
 from sparkapp.model.checkpoint.document import CheckpointDocument
+from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import StateStoreUnusable
+from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.state.object_store.store import ObjectStore
 from sparkapp.spark.state.query_log import EngineState, encode_engine
 
@@ -42,7 +47,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[FoundJob]:
     """What the cluster has."""
     held = [FOUND]
     monkeypatch.setattr(UserCluster, "of_context", lambda _: Cluster())
-    monkeypatch.setattr(state_rows, "ClusterCheckpoints", lambda **_: SimpleNamespace(find=lambda: held[0]))
+    monkeypatch.setattr(state_rows, "checkpoints_of", lambda **_: SimpleNamespace(find=lambda: held[0]))
     return held
 
 
@@ -139,3 +144,33 @@ def test_a_bucket_that_this_machine_cannot_read_is_named(
 def test_two_names_are_refused(capsys: Any) -> None:
     assert main(["state", "orders", "another"]) == 1
     assert "orders is neither read nor diff, and another follows it" in capsys.readouterr().err
+
+
+def test_the_state_of_a_file_is_shown_without_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The option was ignored, and a cluster was asked for the job."""
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    file, partition = tmp_path / "state", TopicPartition("in", 0)
+    document = CheckpointDocument(
+        job_uid="job-uid", attempt=1, checkpoint_id=4, created_at="2026-11-21T09:00:00Z", parallelism=1, prefix="p",
+        splits=(KafkaPartitionSplit(partition, 7, 7),),
+    )  # fmt: skip
+    FileStore(file).write(encode(document), expected="0")
+    assert main(["state", "orders", "--state", str(file), "--output", "json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert (state["checkpoint"]["id"], state["snapshots"]) == (4, [])
+    assert state["offsets"] == [{"topic": "in", "partition": 0, "offset": 7}]
+    assert main(["state", "orders", "--state", str(file)]) == 0
+    assert "kafkaspark" not in capsys.readouterr().out, "these commands are for jobs of a cluster"
+
+
+@pytest.mark.parametrize("command", [["restore", "orders", "--checkpoint", "1"], ["topic", "list", "--job", "orders"]])
+def test_a_command_without_the_option_does_not_recommend_it(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert "no cluster is configured" in said
+    assert "--state" not in said

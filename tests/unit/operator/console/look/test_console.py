@@ -36,11 +36,11 @@ class Cluster:
     def __init__(self, *lists: str) -> None:
         self.lists = lists
 
-    def get(self, path: str) -> dict[str, Any]:
+    def items(self, path: str) -> list[dict[str, Any]]:
         if path not in self.lists:
             msg = f"no right to {path}"
             raise CommandRefused(msg, remedy="ask")
-        return {"items": [JOB]}
+        return [JOB]
 
     def job(self, _namespace: str, _name: str) -> dict[str, Any]:
         return json.loads(json.dumps(JOB))

@@ -41,3 +41,14 @@ def test_brokers_are_those_of_the_option_or_else_of_the_environment(
     assert main(["ui"]) == 1
     assert main(["ui", "--bootstrap", "option:9092"]) == 1
     assert asked == ["environment:9092", "option:9092"]
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "http", "65536"])
+def test_a_port_that_no_machine_has_is_a_wrong_command_line(
+    port: str, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["ui", "--port", port])
+    assert ended.value.code == 2
+    assert "argument --port: " in capsys.readouterr().err
+    assert asked == []
