@@ -94,14 +94,8 @@ _COLUMNS = (
     Column("Message", ".status.message", priority=1),
 )
 _NAME_RULES = (
-    Rule(
-        "self.metadata.name.size() <= 45",
-        "metadata.name must have at most 45 characters: pods add attempt and executor to it",
-    ),
-    Rule(
-        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        "metadata.name must consist of lower case letters, digits and '-', and begin with a letter",
-    ),
+    Rule(f"self.metadata.name.size() <= {names.MAX_JOB_NAME}", names.JOB_NAME_TOO_LONG),
+    Rule(f"self.metadata.name.matches('^{names.JOB_NAME}$')", names.JOB_NAME_MALFORMED),
 )
 
 JOB = Kind(

@@ -8,15 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kafkaspark.local.project import judged
-from kafkaspark.manifests import add_options, identity_of, resources
+from kafkaspark.local.project import engine_of, judged
+from kafkaspark.manifests import Manifests, add_options, identity_of, resources
 from kafkasparkjob_operator.workload import DesiredJob, UpgradeMode
 from sparkapp.model import names
 from sparkapp.model.checkpoint.naming import offsets_id
 from sparkapp.model.errors import ConfigurationError
-from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.sections.sink import TopicFrom
-from sparkapp.model.job.spec import Job
 from sparkapp.model.job.startup import StartupMode
 
 _EXAMPLES = """\
@@ -38,28 +36,30 @@ def add_commands(commands: Any) -> None:
 
 def _answer(options: argparse.Namespace) -> int:
     plans, refusals = [], []
-    try:
-        for file in options.files:
-            for body in resources(file):
-                try:
-                    plans.append(plan_of(*judged(body, options.namespace)))
-                except ConfigurationError as error:
-                    refusals.append(f"{file}: {identity_of(body, options.namespace).key}: refused: {error.message}")
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if not plans and not refusals:
-        sys.stderr.write(f"no {names.KIND} in {', '.join(options.files)}\n")
-        return 2
-    print(json.dumps(plans, indent=2) if options.output == "json" else "\n\n".join(map(_as_text, plans)))
+    manifests = Manifests(options.files)
+    for file, bodies in manifests:
+        for body in resources(bodies):
+            try:
+                plans.append(plan_of(body, options.namespace))
+            except ConfigurationError as error:
+                refusals.append(f"{file}: {identity_of(body, options.namespace).key}: refused: {error.message}")
+    if options.output == "json":
+        print(json.dumps(plans, indent=2))
+    elif plans:
+        print("\n\n".join(map(_as_text, plans)))
     sys.stderr.writelines(f"{refusal}\n" for refusal in refusals)
-    return 1 if refusals else 0
+    return manifests.status or (1 if refusals else 0)
 
 
-def plan_of(desired: DesiredJob, job: Job) -> dict[str, object]:
-    """What a job will use; absent where it uses none."""
+def plan_of(body: Mapping[str, Any], namespace: str) -> dict[str, object]:
+    """What a job will use; absent where it uses none.
+
+    :param body: of the resource. :param namespace: of a resource that names none.
+    :raises ConfigurationError: the operator refuses the job.
+    """
+    desired, job = judged(body, namespace)
     spec, workload = job.spec, desired.workload
-    engine, reason = chosen_engine(spec)
+    engine, reason = engine_of(body, job)
     source, sink, transform = spec.source, spec.sink, spec.transform
     is_exact, is_shared = sink.delivery_guarantee.transactional, sink.kafka is None
     executor = workload.executor

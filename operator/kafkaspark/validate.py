@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkaspark.local.project import Project, judged, project_of
-from kafkaspark.manifests import STANDARD_INPUT, add_options, identity_of, objects
-from sparkapp.model import names
+from kafkaspark.local.project import Project, engine_of, judged, project_of
+from kafkaspark.manifests import STANDARD_INPUT, Manifests, add_options, identity_of, resources
 from sparkapp.model.errors import (
     ConfigurationError,
     ExtensionMissing,
@@ -56,28 +54,19 @@ def add_commands(commands: Any) -> None:
 def _answer(options: argparse.Namespace) -> int:
     """A line for each KafkaSparkJob, and for each warning about it. Other kinds of the files are left out."""
     verdicts: list[dict[str, Any]] = []
-    kinds: dict[str, None] = {}
+    manifests = Manifests(options.files)
     planner = None if options.no_plan else Planner()
     try:
-        for file in options.files:
-            bodies = list(objects(file))
-            kinds |= dict.fromkeys(str(body.get("kind")) for body in bodies)
-            for body in (each for each in bodies if each.get("kind") == names.KIND):
+        for file, bodies in manifests:
+            for body in resources(bodies):
                 verdict = {"file": file, "job": str(identity_of(body, options.namespace).key)}
                 verdict |= _judge(body, options.namespace)
                 if planner is not None and verdict["valid"]:
                     verdict |= planner.verdict(body, others=bodies, folder=_folder(file), namespace=options.namespace)
                 verdicts.append(verdict)
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
     finally:
         if planner is not None:
             planner.close()
-    if not verdicts:
-        found = f": there is {', '.join(kinds)}" if kinds else ""
-        sys.stderr.write(f"no {names.KIND} in {', '.join(options.files)}{found}\n")
-        return 2
     if options.output == "json":
         print(json.dumps(verdicts, indent=2))
     else:
@@ -86,7 +75,7 @@ def _answer(options: argparse.Namespace) -> int:
             print(f"{begin}{_as_text(verdict)}")
             for warning in verdict.get("warnings", ()):
                 print(f"{begin}warning: {warning}")
-    return 0 if all(verdict["valid"] for verdict in verdicts) else 1
+    return manifests.status or (0 if all(verdict["valid"] for verdict in verdicts) else 1)
 
 
 def _judge(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
@@ -95,7 +84,7 @@ def _judge(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         _, job = judged(body, namespace)
     except ConfigurationError as error:
         return {"valid": False, "message": error.message}
-    engine, reason = chosen_engine(job.spec)
+    engine, reason = engine_of(body, job)
     return {"valid": True, "engine": engine.value, "engineReason": reason}
 
 

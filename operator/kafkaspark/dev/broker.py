@@ -72,7 +72,7 @@ class BrokerRounds:
             )  # fmt: skip
             self._prepare_topics(job, records, renamed=job.spec.source.topics != project.job.spec.source.topics)
             self._start(job, project)
-        except (OSError, ValueError, KafkaSparkJobError) as error:
+        except KafkaSparkJobError as error:
             return self._screen.refuses(error)
         return 0
 

@@ -74,7 +74,7 @@ def _answer(options: argparse.Namespace) -> int:
     if options.input is None:
         missing.append("name the records by --input FILE, or a broker by --bootstrap HOST:PORT")
     if missing:
-        screen.unreadable("\n".join(missing))
+        screen.incomplete("\n".join(missing))
         return 2
     # A change within a second would find the compiled file of the code before it.
     sys.dont_write_bytecode = True
@@ -114,7 +114,7 @@ class Rounds:
     def _round(self) -> int:
         try:
             project, records = self._files.read()
-        except (OSError, ValueError, KafkaSparkJobError) as error:
+        except KafkaSparkJobError as error:
             return self._screen.refuses(error)
         return self._run(project, records)
 

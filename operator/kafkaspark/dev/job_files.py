@@ -33,7 +33,7 @@ class JobFiles:
     def read(self) -> tuple[Project, list[Record]]:
         """The job with its code, and the records of the input, if there is one.
 
-        :raises OSError: and ValueError: a file cannot be read.
+        :raises InputUnreadable: a file cannot be read.
         :raises ConfigurationError: the operator refuses the job.
         """
         options = self._options

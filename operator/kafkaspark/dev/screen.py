@@ -11,7 +11,7 @@ from pathlib import Path
 from kafkaspark.local.output import Output
 from kafkaspark.local.project import Project
 from kafkaspark.local.records import Record
-from sparkapp.model.errors import KafkaSparkJobError
+from sparkapp.model.errors import CommandRefused, InputUnreadable, KafkaSparkJobError
 from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.report import AttemptOutcome, Report, Termination
 
@@ -58,21 +58,21 @@ class Screen:
 
     def fails(self, error: KafkaSparkJobError) -> None:
         """The operator refuses the job, or the job has failed."""
+        if isinstance(error, CommandRefused):
+            self._say(f"{error.message}\nFix: {error.remedy}", _RED)
+            return
         own = error.remedy if error.remedy != error.default_remedy else ""
         self._say(f"{error.reason}: {error.message}" + (f"\n  {own}" if own else ""), _RED)
         if error.detail:
             self._say(error.detail.rstrip(), _DIM)
 
-    def refuses(self, error: Exception) -> int:
+    def refuses(self, error: KafkaSparkJobError) -> int:
         """The job cannot run; the exit status of ``--once``."""
-        if isinstance(error, KafkaSparkJobError):
-            self.fails(error)
-            return 1
-        self.unreadable(str(error))
-        return 2
+        self.fails(error)
+        return 2 if isinstance(error, InputUnreadable) else 1
 
-    def unreadable(self, message: str) -> None:
-        """A file cannot be read."""
+    def incomplete(self, message: str) -> None:
+        """The command line lacks an option."""
         self._say(message, _RED)
 
     def waits(self) -> None:

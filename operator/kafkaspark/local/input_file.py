@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from kafkaspark.local.records import Record
+from sparkapp.cli.client_file import read_text
+from sparkapp.model.errors import InputUnreadable
 
 FIELDS = frozenset({"key", "value", "headers", "timestamp", "topic", "partition"})
 """Fields of a line that describes a record."""
+_REMEDY = "correct the line; the forms are in: kafkaspark dev --help"
 
 
 def read_records(file: Path, *, values_only: bool = False) -> list[Record]:
@@ -20,18 +23,17 @@ def read_records(file: Path, *, values_only: bool = False) -> list[Record]:
     string stands for its text, null for a tombstone. Times are ISO 8601 or milliseconds since 1970.
 
     :param values_only: take every line as a value.
-    :raises OSError: the file cannot be read.
-    :raises ValueError: names the line that is no record.
+    :raises InputUnreadable: the file cannot be read; or names the line that is no record.
     """
     records = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         if line.strip():
             where = f"{file.name}:{number}"
             try:
                 records.append(_record(json.loads(line), where, values_only))
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 msg = f"{where} is no record: {error}"
-                raise ValueError(msg) from error
+                raise InputUnreadable(msg, remedy=_REMEDY) from error
     return records
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kafkaspark.local.code import Files
-from kafkaspark.manifests import identity_of, objects
+from kafkaspark.manifests import identity_of, name_of, no_job, objects, resources
 from kafkasparkjob_operator.identity import API_VERSION, JobIdentity
 from kafkasparkjob_operator.resources.acceptance import accepted_job, refusal_of
 from kafkasparkjob_operator.workload import NO_SETTINGS, DesiredJob
 from kafkasparkjob_operator.workload.fields import OperatorSpec
 from sparkapp.model import names
+from sparkapp.model.encoding.fields import Fields
 from sparkapp.model.encoding.resource import unknown_fields
 from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.job.rules.engine_rules import chosen_engine
 from sparkapp.model.job.sections.transform import Transform
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Engine, Job, JobSpec
 
 SETTINGS = replace(NO_SETTINGS, default_image="job.image")
 """Of an operator with a default image, and without lists of allowed names: only the cluster has them."""
@@ -53,17 +55,37 @@ def read_project(file: Path, *, name: str = "", namespace: str = "default", envi
     :param name: of the resource, where the file has several.
     :param namespace: of a resource that names none.
     :param environ: variables of this process.
-    :raises OSError: and ValueError: the file cannot be read.
+    :raises InputUnreadable: the file cannot be read, or has no job.
     :raises ConfigurationError: the operator refuses the resource, or its code is not found.
     """
     bodies = list(objects(str(file)))
-    jobs = [body for body in bodies if body.get("kind") == names.KIND]
-    chosen = [body for body in jobs if not name or (body.get("metadata") or {}).get("name") == name]
+    return project_of(
+        chosen_job(bodies, file, name),
+        folder=file.parent,
+        file=file,
+        others=bodies,
+        namespace=namespace,
+        environ=environ,
+    )
+
+
+def chosen_job(bodies: Sequence[Mapping[str, Any]], file: Path, name: str) -> Mapping[str, Any]:
+    """The job of a command that takes a single job.
+
+    :param bodies: the objects of the file. :param name: empty for the only job.
+    :raises InputUnreadable: the file has no job.
+    :raises ConfigurationError: it has several, or none of the name.
+    """
+    jobs = resources(bodies)
+    if not jobs:
+        raise no_job(str(file), dict.fromkeys(str(body.get("kind")) for body in bodies))
+    chosen = [body for body in jobs if name in {"", name_of(body)}]
     if len(chosen) != 1:
-        listed = ", ".join(str((body.get("metadata") or {}).get("name")) for body in jobs) or "none"
-        msg = f"{file} has {len(chosen)} {names.KIND}s {f'named {name}' if name else ''}of: {listed}"
-        raise ConfigurationError(" ".join(msg.split()), remedy="choose a file with the job, or its name with --name")
-    return project_of(chosen[0], folder=file.parent, file=file, others=bodies, namespace=namespace, environ=environ)
+        named = f" named {name}" if name else ""
+        listed = ", ".join(name_of(body) or "a job without a name" for body in jobs)
+        msg = f"{file} has {len(chosen)} {names.KIND}s{named}; it has {listed}"
+        raise ConfigurationError(msg, remedy="choose a file with the job, or its name with --name")
+    return chosen[0]
 
 
 def project_of(
@@ -100,15 +122,16 @@ def judged(body: Mapping[str, Any], namespace: str) -> tuple[DesiredJob, Job]:
     :raises ConfigurationError: with the operator's message and remedy, or the fields that no job has. ``kubectl
         apply`` refuses those.
     """
-    identity = identity_of(body, namespace)
     if body.get("apiVersion") != API_VERSION:
         msg = f"apiVersion {body.get('apiVersion')!r} is not known; set apiVersion: {API_VERSION}"
         raise ConfigurationError(msg, remedy="")
-    unknown = [*unknown_fields((JobSpec, OperatorSpec), body.get("spec"), "spec")]
+    unknown = [*unknown_fields((JobSpec, OperatorSpec), body, names.KIND)]
     if unknown:
         raise ConfigurationError("; ".join(unknown), remedy="")
+    identity = identity_of(body, namespace)
     try:
-        desired = accepted_job(body.get("spec") or {}, job=identity, settings=SETTINGS)
+        _check_metadata(Fields(body.get("metadata"), "metadata"))
+        desired = accepted_job({} if (spec := body.get("spec")) is None else spec, job=identity, settings=SETTINGS)
     except ConfigurationError as error:
         raise ConfigurationError(_refusal(error, identity), remedy="") from error
     job = Job(
@@ -116,6 +139,26 @@ def judged(body: Mapping[str, Any], namespace: str) -> tuple[DesiredJob, Job]:
         spec=desired.spec,
     )  # fmt: skip
     return desired, job
+
+
+def engine_of(body: Mapping[str, Any], job: Job) -> tuple[Engine, str]:
+    """The engine of a job, and why: a person who has not set the field learns that it has a default.
+
+    :param body: of the resource that the job was read from.
+    """
+    engine, reason = chosen_engine(job.spec)
+    is_default = "engine" not in body["spec"] and job.spec.engine is not Engine.AUTO
+    return engine, "the default of spec.engine" if is_default else reason
+
+
+def _check_metadata(meta: Fields) -> None:
+    """:raises ConfigurationError: no API server takes a job with them."""
+    problem = names.job_name_problem(meta.string("name"))
+    if problem:
+        raise ConfigurationError(problem, remedy="")
+    meta.string("namespace", "")
+    meta.string_map("labels")
+    meta.string_map("annotations")
 
 
 def _refusal(error: ConfigurationError, job: JobIdentity) -> str:
@@ -134,8 +177,8 @@ def _code(transform: Transform, folder: Path, others: list[Mapping[str, Any]]) -
     if not function:
         return {}, ()
     for other in others:
-        if other.get("kind") == "ConfigMap" and (other.get("metadata") or {}).get("name") == transform.code:
-            return {str(key): str(text) for key, text in (other.get("data") or {}).items()}, ()
+        if other.get("kind") == "ConfigMap" and name_of(other) == transform.code:
+            return dict(Fields(other, f"ConfigMap {transform.code}").string_map("data")), ()
     for name in KUSTOMIZATION:
         if transform.code and (folder / name).is_file():
             generated = _generated(folder / name, transform.code)
@@ -158,10 +201,11 @@ def _generated(kustomization: Path, config_map: str) -> Files:
     """The files of a ConfigMap that ``kubectl apply -k`` makes; empty if the kustomization has no such ConfigMap."""
     found: dict[str, Path | str] = {}
     for body in objects(str(kustomization)):
-        for generator in body.get("configMapGenerator") or ():
+        where = Fields(body, str(kustomization))
+        for index, generator in enumerate(where.objects("configMapGenerator")):
             if generator.get("name") == config_map:
-                for entry in generator.get("files") or ():
-                    key, _, path = str(entry).rpartition("=")
+                for entry in Fields(generator, f"{kustomization}.configMapGenerator[{index}]").strings("files"):
+                    key, _, path = entry.rpartition("=")
                     found[key or Path(path).name] = kustomization.parent / path
     missing = [str(path) for path in found.values() if isinstance(path, Path) and not path.is_file()]
     if missing:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import re
-import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+
+from sparkapp.model import names
+from sparkapp.model.errors import CommandRefused
 
 NAME = "my-job"
 """The job's name in the templates."""
@@ -21,8 +22,6 @@ TEMPLATES = {
     "join": "Joins orders and their payments, by a function that keeps state.",
 }
 _INPUT = "orders.jsonl"
-_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-_MAX_NAME = 45
 _EXAMPLES = """\
 examples:
   kafkaspark init orders
@@ -61,15 +60,8 @@ def add_commands(commands: Any) -> None:
 
 def _answer(options: argparse.Namespace) -> int:
     folder = Path(options.name)
-    try:
-        refusal = refusal_of(folder)
-        if refusal:
-            sys.stderr.write(f"{refusal}\n")
-            return 1
-        write(folder, options.template)
-    except OSError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    check(folder)
+    write(folder, options.template)
     print(
         f"{folder} has a job of the template {options.template}. Next:\n"
         f"  cd {folder}\n"
@@ -79,17 +71,13 @@ def _answer(options: argparse.Namespace) -> int:
     return 0
 
 
-def refusal_of(folder: Path) -> str:
-    """Why no job can be made there; empty where it can."""
-    name = folder.name
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        return (
-            f"{name!r} is no name of a job: use lower-case letters, digits and hyphens, up to {_MAX_NAME} characters."
-            " The first is a letter, and the last is no hyphen"
-        )
+def check(folder: Path) -> None:
+    """:raises CommandRefused: no job can be made there."""
+    problem = names.job_name_problem(folder.name)
+    if problem:
+        raise CommandRefused(f"{folder.name!r} is no name of a job: {problem}", remedy="kafkaspark init orders")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return f"{folder} exists and is not empty: choose another name, or remove it"
-    return ""
+        raise CommandRefused(f"{folder} exists and is not empty", remedy="choose another name, or remove it")
 
 
 def write(folder: Path, template: str) -> None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kafkaspark.local.project import Project, read_project
+from kafkaspark.local.project import Project, chosen_job, project_of
 from kafkaspark.manifests import objects
-from sparkapp.cli.table import refuse
-from sparkapp.model import names
-from sparkapp.model.errors import CommandRefused, KafkaSparkJobError
+from sparkapp.cli.client_file import read_text
+from sparkapp.model.errors import CommandRefused
 
 _MOST_BYTES = 1 << 20
 """What a ConfigMap holds."""
@@ -63,32 +61,28 @@ def add_commands(commands: Any) -> None:
 
 
 def _answer(options: argparse.Namespace) -> int:
-    try:
-        project = read_project(options.file, name=options.name, namespace=options.namespace, environ=os.environ)
-        if not project.files:
-            msg = f"the job {project.job.name} has no modules of its own: its transform is SQL, or of an image"
-            raise CommandRefused(msg, remedy="apply the job: kubectl apply -f FILE")
-        requirements = options.requirements or options.file.parent / "requirements.txt"
-        has_requirements = options.requirements is not None or requirements.is_file()
-        if options.image:
-            folder = options.output or Path(f"package-{project.job.name}")
-            body = _body(options.file, project.job.name)
-            write_context(
-                folder, project, body, image=options.image, base=options.base or str(body["spec"].get("image") or ""),
-                requirements=requirements.read_text(encoding="utf-8") if has_requirements else "",
-            )  # fmt: skip
-            print(_next_commands(folder, options.image))
-        else:
-            if has_requirements:
-                msg = f"{requirements} names packages, and a ConfigMap has modules alone"
-                raise CommandRefused(msg, remedy="make an image: add --image REGISTRY/NAME:TAG")
-            print(yaml.safe_dump(config_map(project), sort_keys=False), end="")
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KafkaSparkJobError as error:
-        refuse(error)
-        return 1
+    bodies = list(objects(str(options.file)))
+    body = chosen_job(bodies, options.file, options.name)
+    project = project_of(
+        body, folder=options.file.parent, others=bodies, namespace=options.namespace, environ=os.environ
+    )  # fmt: skip
+    if not project.files:
+        msg = f"the job {project.job.name} has no modules of its own: its transform is SQL, or of an image"
+        raise CommandRefused(msg, remedy="apply the job: kubectl apply -f FILE")
+    file = options.requirements or options.file.parent / "requirements.txt"
+    requirements = read_text(file) if options.requirements is not None or file.is_file() else None
+    if options.image:
+        folder = options.output or Path(f"package-{project.job.name}")
+        write_context(
+            folder, project, body, image=options.image, base=options.base or str(body["spec"].get("image") or ""),
+            requirements=requirements or "",
+        )  # fmt: skip
+        print(_next_commands(folder, options.image))
+        return 0
+    if requirements is not None:
+        msg = f"{file} names packages, and a ConfigMap has modules alone"
+        raise CommandRefused(msg, remedy="make an image: add --image REGISTRY/NAME:TAG")
+    print(yaml.safe_dump(config_map(project), sort_keys=False), end="")
     return 0
 
 
@@ -151,13 +145,8 @@ def _with_image(body: Mapping[str, Any], image: str) -> dict[str, Any]:
     return {**body, "spec": {**body["spec"], "image": image, "transform": transform}}
 
 
-def _body(file: Path, name: str) -> Mapping[str, Any]:
-    jobs = (body for body in objects(str(file)) if body.get("kind") == names.KIND)
-    return next(body for body in jobs if body["metadata"]["name"] == name)
-
-
 def _text(content: Path | str) -> str:
-    return content.read_text(encoding="utf-8") if isinstance(content, Path) else content
+    return read_text(content) if isinstance(content, Path) else content
 
 
 def _next_commands(folder: Path, image: str) -> str:

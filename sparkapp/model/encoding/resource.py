@@ -19,6 +19,12 @@ from sparkapp.model.encoding.schema import NO_DEFAULT, Metadata, ObjectDefault, 
 Part = TypeVar("Part")
 _SIMILAR = 0.7
 """Of two names of fields, as :func:`difflib.get_close_matches` measures it."""
+_METADATA = (
+    "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
+    "generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink",
+    "uid",
+)  # fmt: skip
+"""Fields of ``metadata`` of every object (meta/v1 ObjectMeta)."""
 
 
 def read_part(kind: Callable[..., Part], body: Fields) -> Part:
@@ -116,12 +122,30 @@ def read_items(kind: Any, body: Fields, name: str) -> tuple[Any, ...]:
     return tuple(read_part(kind, item) for item in items)
 
 
-def unknown_fields(kinds: Sequence[type], body: Any, path: str) -> Iterator[str]:
-    """A message for each field of an object that the dataclasses do not have, with the field that is meant.
+def unknown_fields(kinds: Sequence[type], body: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """A message for each field of a resource that the API server does not know, with the field that is meant.
 
     The API server leaves out such fields, or refuses the object. Called by commands that read a file.
+
+    :param kinds: the dataclasses of ``spec``.
+    :param kind: of the resource, for the message.
     """
-    yield from _unknown(_known(tuple(kinds)), body, path)
+    known = {
+        "apiVersion": None, "kind": None, "metadata": dict.fromkeys(_METADATA), "spec": _known(tuple(kinds)),
+        "status": None,
+    }  # fmt: skip
+    for name, value in body.items():
+        if name in known:
+            yield from _unknown(known[name], value, name)
+        else:
+            yield _unknown_field(name, known, name, kind)
+
+
+def _unknown_field(name: object, known: Mapping[str, Any], path: str, parent: str) -> str:
+    lower = {each.lower(): each for each in known}
+    meant = get_close_matches(str(name).lower(), lower, n=1, cutoff=_SIMILAR)
+    hint = f"did you mean {lower[meant[0]]}?" if meant else f"{parent} has {', '.join(sorted(known))}"
+    return f"{path} is not a field: {hint}"
 
 
 def _unknown(known: Any, body: Any, path: str) -> Iterator[str]:
@@ -134,10 +158,7 @@ def _unknown(known: Any, body: Any, path: str) -> Iterator[str]:
             if name in known:
                 yield from _unknown(known[name], value, f"{path}.{name}")
             else:
-                lower = {each.lower(): each for each in known}
-                meant = get_close_matches(str(name).lower(), lower, n=1, cutoff=_SIMILAR)
-                hint = f"did you mean {lower[meant[0]]}?" if meant else f"{path} has {', '.join(sorted(known))}"
-                yield f"{path}.{name} is not a field: {hint}"
+                yield _unknown_field(name, known, f"{path}.{name}", path)
 
 
 @cache

@@ -63,7 +63,7 @@ def test_the_fields_of_the_definition_are_those_that_validate_knows(path: str) -
         body: Any = {last: None}
         for parent in reversed(parents):
             body = {parent.removesuffix("[]"): [body] if parent.endswith("[]") else body}
-        return list(unknown_fields((JobSpec, OperatorSpec), body, "spec"))
+        return list(unknown_fields((JobSpec, OperatorSpec), {"spec": body}, "KafkaSparkJob"))
 
     assert unknown(name) == []
     (message,) = unknown(f"{name}X")

@@ -69,7 +69,7 @@ def test_an_error_has_the_lines_of_code_and_input(project: Path, capsys: pytest.
     ("file", "text", "status", "message"),
     [
         ("job.yaml", "a: [", 2, "job.yaml is not YAML"),
-        ("job.yaml", "kind: Pod", 1, "job.yaml has 0 KafkaSparkJobs"),
+        ("job.yaml", "kind: Pod", 2, "no KafkaSparkJob in job.yaml: there is Pod"),
         ("orders.jsonl", "{", 2, "orders.jsonl:1 is no record"),
         ("transform.py", "import nothing_there", 1, "No module named 'nothing_there' (transform.py:1 in <module>)"),
         ("transform.py", "masked = (", 1, "SyntaxError: '(' was never closed (transform.py, line 1)"),

@@ -75,6 +75,76 @@ def test_a_field_that_no_job_has_is_refused(
     assert f"{file}: {KEY}: refused: {message}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [["validate", "--no-plan"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": {"name": "o" * 46}}, "metadata.name must have at most 45 characters: pods add attempt"),
+        ({"metadata": {"name": "1orders"}}, "metadata.name must consist of lower case letters, digits and '-', and"),
+        ({"metadata": {"name": "Orders"}}, "metadata.name must consist of lower case letters, digits and '-', and"),
+        ({"metadata": {"name": "orders-"}}, "metadata.name must consist of lower case letters, digits and '-', and"),
+        ({"metadata": {"nmae": "o"}}, "metadata.nmae is not a field: did you mean name?"),
+        ({"metadata": {}}, "metadata.name is missing: it must be a string that is not empty"),
+        ({"metadata": None}, "metadata.name is missing: it must be a string that is not empty"),
+        ({"metadata": 5}, "metadata must be an object, not 5"),
+        ({"metadata": {"name": ["o"]}}, "metadata.name must be a string that is not empty, not ['o']"),
+        ({"metadata": {"name": "o", "namespace": {"a": "b"}}}, "metadata.namespace must be a string, not {'a': 'b'}"),
+        ({"metadata": {"name": "o", "labels": {"a": 1}}}, "metadata.labels must be an object of strings"),
+        ({"speck": {}}, "speck is not a field: did you mean spec?"),
+        ({"data": {}}, "data is not a field: KafkaSparkJob has apiVersion, kind, metadata, spec, status"),
+        ({"spec": 5}, "spec must be an object, not 5"),
+        ({"spec": ["a"]}, "spec must be an object, not ['a']"),
+        ({"spec": None}, "spec.kafka.bootstrapServers is missing"),
+    ],
+    ids=str,
+)
+def test_what_no_api_server_takes_is_refused(
+    command: list[str], change: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names that the definition refuses were valid, and a wrong type was a traceback."""
+    file = written(tmp_path, {**job_body(), **change})
+    assert main([*command, file]) == 1
+    printed = capsys.readouterr()
+    assert f": refused: {message}" in printed.out + printed.err
+
+
+def test_what_the_api_server_hands_out_is_valid(tmp_path: Path) -> None:
+    meta = {
+        "name": "o" * 45, "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1,
+        "creationTimestamp": None, "labels": {"a": "b"}, "annotations": {"c": "d"}, "ownerReferences": [],
+        "finalizers": ["f"], "managedFields": [],
+    }  # fmt: skip
+    assert main(["validate", "--no-plan", written(tmp_path, {**job_body(), "metadata": meta, "status": {"a": 1}})]) == 0
+
+
+@pytest.mark.parametrize("other", [{"kind": "ConfigMap", "metadata": 5}, {"kind": "ConfigMap", "data": [1]}], ids=str)
+def test_other_objects_of_a_wrong_form_are_no_traceback(
+    other: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transform = {"arrow": {"function": "rules:apply", "configMapRef": {"name": "code"}}}
+    main(["validate", written(tmp_path, {"metadata": {"name": "code"}, **other}, job_body(transform=transform))])
+    assert "; not planned: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({}, "engine MicroBatch: the default of spec.engine"),
+        ({"engine": "MicroBatch"}, "engine MicroBatch: set by spec.engine"),
+        ({"engine": "Auto"}, "engine Continuous: spec.engine is Auto, and Continuous can run the job"),
+    ],
+    ids=str,
+)
+def test_an_engine_that_nobody_has_set_is_the_default(
+    spec: dict[str, Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, job_body(**spec))
+    assert main(["validate", "--no-plan", file]) == 0
+    assert capsys.readouterr().out == f"{file}: {KEY}: valid; {reason}\n"
+    assert main(["plan", file]) == 0
+    assert reason.partition(": ")[2] in capsys.readouterr().out
+
+
 def test_other_kinds_are_left_out_and_each_job_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = {**job_body(), "apiVersion": "streaming.kafkaspark.io/v1alpha1"}
     file = written(tmp_path, {"kind": "ConfigMap"}, {"kind": "List", "items": [job_body()]}, bad)

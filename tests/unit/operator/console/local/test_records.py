@@ -9,7 +9,7 @@ import pytest
 
 from kafkaspark.local.input_file import read_records
 from kafkaspark.local.records import Record, source_batches
-from sparkapp.model.errors import ConfigurationError
+from sparkapp.model.errors import ConfigurationError, InputUnreadable
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.partition import TopicPartition
 
@@ -101,5 +101,5 @@ def test_every_line_can_be_a_value(tmp_path: Path) -> None:
 def test_a_line_that_is_no_record_is_named(line: str, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text(f'{{"id": 1}}\n{line}\n')
-    with pytest.raises(ValueError, match=r"^in\.jsonl:2 is no record: "):
+    with pytest.raises(InputUnreadable, match=r"^in\.jsonl:2 is no record: "):
         read_records(file)

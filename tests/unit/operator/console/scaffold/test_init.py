@@ -69,7 +69,7 @@ def test_every_file_of_a_template_is_named_and_can_be_read(template: str) -> Non
 @pytest.mark.parametrize("name", ["Orders", "1orders", "orders-", "my_orders", "o" * 46, "ordérs"])
 def test_a_name_that_no_job_can_have_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", name]) == 1
-    assert f"{name!r} is no name of a job: use lower-case letters" in capsys.readouterr().err
+    assert f"{name!r} is no name of a job: metadata.name must " in capsys.readouterr().err
     assert not Path(name).exists()
 
 
