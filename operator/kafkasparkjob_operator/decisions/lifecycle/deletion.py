@@ -172,7 +172,7 @@ class _Deletion:
         identity, found = self.job.identity, last_snapshot(self.observation)
         name = names.deletion_snapshot(identity.name, identity.uid)
         if found is not None and found.state == SnapshotState.READY:
-            message = f"snapshot {name} holds checkpoint {found.checkpoint} of the deleted job"
+            message = f"snapshot {name} of the deleted job holds {found.message}"
             self.draft.event("last-snapshot", JobReason.SNAPSHOT_MADE, message)
             return
         why = "it does not exist" if found is None else found.message or "it is not Ready"

@@ -204,6 +204,20 @@ async def test_the_last_checkpoint_of_a_deleted_job_is_in_a_snapshot(guarantee: 
     assert "SnapshotMade" in operator.kubernetes.events(warning=False)
 
 
+async def test_the_event_of_a_last_snapshot_has_its_message() -> None:
+    """With state it may hold an earlier checkpoint than the job's last, and its message says so."""
+    operator = await deleted()
+    await looks(operator)
+    (body,) = operator.snapshots.values()
+    gap = "checkpoint 9 of 12:00. The job was at checkpoint 11: a job that begins here may write again"
+    body["status"] = {"state": "Ready", "message": gap, "checkpoint": {"id": 9}}
+    await looks(operator)
+    assert gone(operator)
+    events = [each for place, each in operator.kubernetes.objects.items() if place[0] == "Event"]
+    [message] = [each["message"] for each in events if each["reason"] == "SnapshotMade"]
+    assert message.endswith(f"of the deleted job holds {gap}")
+
+
 async def test_a_deletion_ends_at_its_deadline_without_the_snapshot() -> None:
     operator = await deleted()
     await looks(operator)
