@@ -274,16 +274,15 @@ class CheckpointCoordinator:
     def drained(self, *, finished: bool = False) -> None:
         """Marks the last checkpoint as an orderly stop: no transaction is open, recovery has nothing to settle.
 
+        The checkpoint has been retained, and keeps its time: by number and time it is known again.
+
         :param finished: a bounded job has completed all its records.
         :raises KafkaUnreachable: the last commits are not proven in time; the next attempt proves them.
         """
         self._commits.require_proven()
         self._writer.write(
-            replace(
-                self.document, drained=True, finished=finished, committables=(), sink_topics=frozenset(),
-                created_at=self._now(),
-            )
-        )  # fmt: skip
+            replace(self.document, drained=True, finished=finished, committables=(), sink_topics=frozenset())
+        )
 
     def _at(self, step: ProtocolStep, checkpoint_id: int) -> None:
         self.observe(step, checkpoint_id)

@@ -70,7 +70,7 @@ def settle(
             kept = retained_state_of(job, claim, retained, folder=folder, stored=stored)
             failures = [] if job.removes_state else _retained(job, recovery.document, claim, retained, kept)
             # The pod may be gone before the operator reads its termination message.
-            drained = replace(recovery.document, drained=True, created_at=now())
+            drained = replace(recovery.document, drained=True)
             store.write(encode(drained), expected=recovery.version)
             removed = _removed(job, folder, stored, claim, retained) if job.removes_state else ""
     except Exception as error:

@@ -249,7 +249,7 @@ class LocalCoordinator:
             local = self.document.local
             if local is not None and local.era == self.job.attempt:
                 local = replace(local, ended=True)
-            ended = replace(self.document, local=local, drained=True, finished=finished, created_at=self._now())
+            ended = replace(self.document, local=local, drained=True, finished=finished)
             self._writer.write(replace(ended, sink_topics=frozenset()))
 
     def _granted(self) -> LocalPart:

@@ -167,6 +167,13 @@ def test_an_attempt_records_the_ids_of_its_own_naming_and_keeps_those_of_the_oth
         assert (document.slots, document.hint) == (slots, hint)
 
 
+def test_an_orderly_stop_keeps_the_time_of_its_checkpoint() -> None:
+    """By number and time its retained checkpoint is known again, which tells an edited document."""
+    each = coordinator(Group(), document=replace(DOCUMENT, created_at="then"))
+    each.drained()
+    assert (each.document.drained, each.document.created_at) == (True, "then")
+
+
 @pytest.mark.parametrize(
     ("naming", "delivery_guarantee", "word"),
     [
