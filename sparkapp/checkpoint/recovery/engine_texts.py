@@ -22,10 +22,11 @@ class EngineTexts(Protocol):
         """
         ...
 
-    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The text of a checkpoint that has the retained state of an earlier checkpoint.
 
         :param number: of the new checkpoint. :param attempt: which has the claim.
+        :param recorded: the text that the document has in its store. The state that it names stays.
         :raises CheckpointUnusable: the state is not there.
         """
         ...

@@ -189,7 +189,9 @@ def _with_state(
     if not target.engine:
         text = engine.rewound(document.engine)
     elif target.job_uid == document.job_uid and document.checkpoint_id:
-        text = engine.gone_back(document.engine, target, number=number, attempt=document.attempt)
+        text = engine.gone_back(
+            document.engine, target, number=number, attempt=document.attempt, recorded=recorded.engine
+        )
     else:
         number = max(number, target.checkpoint_id + 1)
         text = engine.adopted(

@@ -171,13 +171,14 @@ class QueryState:
         """See :func:`sparkapp.spark.state.query_log.undone`."""
         return query_log.undone(document)
 
-    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The engine's text for a checkpoint with the state of ``target``, which is on the volume.
 
         :param number: of the new checkpoint. :param attempt: is not needed, because the document names that folder.
+        :param recorded: is not needed either, because nothing is removed.
         :raises CheckpointUnusable: the state is not on the volume, or the text of ``target`` does not name it.
         """
-        del attempt
+        del attempt, recorded
         text = query_log.restored(engine, target.engine, checkpoint_id=target.checkpoint_id, number=number)
         gone = query_log.decode_engine(text)
         if self.folder is None:

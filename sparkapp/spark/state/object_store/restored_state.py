@@ -37,10 +37,11 @@ class StoredQueryState:
         """See :func:`sparkapp.spark.state.query_log.undone`."""
         return query_log.undone(document)
 
-    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int) -> str:
+    def gone_back(self, engine: str, target: RetainedCheckpoint, *, number: int, attempt: int, recorded: str) -> str:
         """The engine's text for a checkpoint with the state of ``target``, which this copies for the attempt.
 
         :param number: of the new checkpoint.
+        :param recorded: the text that the document has in its store. The state that it names stays.
         :raises CheckpointUnusable: the store does not have the state, or the text of ``target`` does not name it.
         :raises StateStoreUnusable: the copy is incomplete; the next attempt makes another.
         """
@@ -49,7 +50,7 @@ class StoredQueryState:
         if gone.retained is None:
             return text  # the current checkpoint: the folder of its attempt is copied as at any start
         try:
-            self._copy(target, self.store, attempt, engine)
+            self._copy(target, self.store, attempt, recorded)
         except FileNotFoundError as error:
             raise CheckpointUnusable(
                 f"the state of checkpoint {target.checkpoint_id} cannot be used: {error}"

@@ -76,7 +76,8 @@ def entry(state: RetainedState, current: CheckpointDocument) -> RetainedCheckpoi
 
 def gone_back(folder: Path | None, target: RetainedCheckpoint, number: int) -> EngineState:
     current = replace(STATE, plan=31, base=9)
-    return decode_engine(QueryState(folder).gone_back(encode_engine(current), target, number=number, attempt=2))
+    text = encode_engine(current)
+    return decode_engine(QueryState(folder).gone_back(text, target, number=number, attempt=2, recorded=text))
 
 
 def test_a_job_goes_back_to_state_that_spark_has_removed(state: RetainedState, tmp_path: Path) -> None:

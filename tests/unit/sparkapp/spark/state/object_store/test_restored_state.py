@@ -241,4 +241,26 @@ def test_a_job_that_went_to_another_place_does_not_go_back(store: ObjectStore, t
     other = replace(STORAGE, bucket="elsewhere")
     engine = StoredQueryState(ObjectStore(other, other.folder("uid"), store._files))
     with pytest.raises(CheckpointUnusable, match=r"s3a://elsewhere/.*: the folder has no query state"):
-        engine.gone_back(OLD.engine, target, number=21, attempt=2)
+        engine.gone_back(OLD.engine, target, number=21, attempt=2, recorded=OLD.engine)
+
+
+@pytest.mark.parametrize("whose", ["uid", "elder"])
+def test_a_stateless_start_that_fails_in_its_copy_keeps_what_the_document_names(
+    store: ObjectStore, files: ObjectFiles, folder: Path, target: RetainedCheckpoint, *,
+    monkeypatch: pytest.MonkeyPatch, whose: str,
+) -> None:  # fmt: skip
+    """The next attempt may resume at the document: the operator goes back to the revision of before."""
+    put_attempt(folder)
+    before, claimed = tree(folder / "attempt-1"), later()
+    if whose != "uid":
+        shutil.copytree(folder / "retained", folder.parent / whose / "retained")
+    going = replace(job("uid", 2, replace(target, job_uid=whose)), stateless=7)
+
+    def failing(source: str, copied: str) -> None:
+        raise OSError(f"slow down: {source}, {copied}")
+
+    monkeypatch.setattr(files, "copy_file", failing)
+    with pytest.raises(StateStoreUnusable):
+        attempt(store, claimed, going, target)
+    assert decode_engine(decode(claimed.read().text or "", job_uid="uid").engine).attempt == 1
+    assert tree(folder / "attempt-1") == before
