@@ -141,7 +141,7 @@ class CheckpointRetainer:
     transactions are all committed. Behind an orderly stop nobody retains its last checkpoint any more. So
     :meth:`close` waits for that before the document says that the stop was orderly (ADR 117).
 
-    :param claim: of the attempt. An attempt that was replaced would drop what its successor retains.
+    :param claim: of the attempt.
     :param latest: the checkpoint that the attempt resumes from.
     :param tell: receives an event's reason and message, when checkpoints cannot be retained: once, and for the last.
     :param draining: whether a stop is asked for. A restore of the oldest checkpoint may be the cause.
@@ -189,7 +189,7 @@ class CheckpointRetainer:
 
         :param last: of an orderly stop, which is retained whatever the interval. Without it the attempt has failed.
         """
-        if last is not None:
+        if last is not None and self._retention.count:
             self.offer(replace(last, drained=True))
         with self._condition:
             if self._ends is None:
@@ -226,7 +226,6 @@ class CheckpointRetainer:
         A drain drops nothing because of the count, and removes no state: a restore of the oldest checkpoint may follow.
         The next attempt drops the surplus after its restore.
         """
-        self._claim.require()
         if self._held is None:
             self._held = self._load()
         checkpoint = retained(document)
@@ -236,14 +235,18 @@ class CheckpointRetainer:
         if self._retention.count and (checkpoint.orderly or self._due(checkpoint.time)):
             self._kept_at = checkpoint.time
             key = retained_key(checkpoint.checkpoint_id)
-            put = {key: encode_retained(replace(checkpoint, engine=self._kept_state(document)))}
-            held[key] = _held(key, put[key], usable=True)
+            engine = self._kept_state(document)
+            # An entry of an earlier attempt may have the state that cannot be looked at now.
+            if engine or not document.engine_has_state or key not in held or not held[key].usable:
+                put = {key: encode_retained(replace(checkpoint, engine=engine))}
+                held[key] = _held(key, put[key], usable=True)
         draining = self._draining()
         count = len(held) if draining else self._retention.count
         drop = surplus(held.values(), count=count, budget=MAX_RETAINED_BYTES)
         drop += [key for key in self._undone if key not in put]
         if not put and not drop:
             return
+        self._claim.require()  # an attempt that was replaced would drop what its successor retains
         self._store.change(put, drop)
         self._undone = []
         self._held = {key: entry for key, entry in held.items() if key not in drop}

@@ -337,3 +337,37 @@ def test_a_checkpoint_is_retained_with_its_state_or_without_it():
         "the state of checkpoint 3 could not be retained (the job continues): query cannot be written: Operation not"
         " permitted"
     ]
+
+
+def test_an_entry_with_state_stays_where_the_state_cannot_be_looked_at():
+    """The attempt that settles a deleted job retains its last checkpoint again. Its volume may fail meanwhile."""
+    store, stop = MemoryRetainedStore(), document(7, engine_has_state=True)
+    retain(store, [replace(stop, drained=True)], state=State())
+    events: list[tuple[str, str]] = []
+    retainer = retainer_of(store, latest=7, state=State(broken=7), draining=True, events=events)
+    retainer.close(last=stop)
+    found = decode_retained(store.read()[retained_key(7)], key=retained_key(7), job_uid="uid")
+    assert found.engine == "state of 7"
+    assert len(events) == 1
+
+
+class Counted(MemoryStore):
+    """Counts how often the claim is read, and does not answer."""
+
+    reads = 0
+
+    def read(self):
+        self.reads += 1
+        raise CheckpointStoreUnavailable("no answer")
+
+
+def test_a_job_that_retains_nothing_reads_no_claim_and_reports_nothing():
+    document_store, events = Counted(), []
+    retainer = CheckpointRetainer(
+        MemoryRetainedStore(), claim=Claim(document_store, job_uid="uid", attempt=1), retention=Retention(count=0),
+        latest=0, tell=lambda *event: events.append(event), draining=lambda: False,
+    )  # fmt: skip
+    for number in range(1, 10):
+        retainer.offer(document(number, seconds=60 * number))
+    retainer.close(last=document(10, seconds=600))
+    assert (document_store.reads, events) == (0, [])
