@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sparkapp.checkpoint.volume import only_writer, prepared
 from sparkapp.clients.deadline import Deadline
-from sparkapp.model.errors import CheckpointConflict
+from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable, VolumeFull, VolumeUnusable
 
 _LOCK_SECONDS = 30.0
 """That another process may take to compare a number and to rename a file."""
@@ -81,5 +81,11 @@ class FileStore:
             if found != expected:
                 msg = f"the checkpoint was changed by another writer: version {found}, expected {expected}"
                 raise CheckpointConflict(msg)
-            replace()
+            try:
+                replace()
+            except (VolumeFull, VolumeUnusable) as error:
+                if self.read() == Stored(text, version):
+                    msg = f"the checkpoint was written, and the disk may not have it: {error.message}"
+                    raise CheckpointStoreUnavailable(msg) from error
+                raise
         return version

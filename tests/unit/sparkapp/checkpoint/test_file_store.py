@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkapp.checkpoint.store import FileStore
+from sparkapp.checkpoint import volume
+from sparkapp.checkpoint.store import FileStore, Stored
 from sparkapp.checkpoint.volume import only_writer
 from sparkapp.clients.deadline import Deadline
 from sparkapp.model.errors import CheckpointConflict, CheckpointStoreUnavailable
@@ -46,6 +48,20 @@ def test_the_disk_has_the_new_name_when_a_write_returns(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", seen)
     FileStore(path).write("text", expected="0")
     assert forced[-1] == (str(tmp_path), True)
+
+
+def test_a_write_that_took_effect_is_not_reported_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver would abort what its new document makes final."""
+    store = FileStore(tmp_path / "state")
+    store.write("old", expected="0")
+
+    def broken(path: str) -> None:
+        raise OSError(errno.EIO, path)
+
+    monkeypatch.setattr(volume, "force_folder", broken)
+    with pytest.raises(CheckpointStoreUnavailable):
+        store.write("new", expected="1")
+    assert store.read() == Stored("new", "2")
 
 
 def test_threads_that_count_together_lose_no_step(tmp_path: Path) -> None:
