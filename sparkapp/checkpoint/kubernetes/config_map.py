@@ -19,6 +19,7 @@ from sparkapp.model.errors import (
     CheckpointError,
     CheckpointMissing,
     CheckpointRefused,
+    CheckpointStoreUnavailable,
     CheckpointTooLarge,
     CommandRefused,
     IncarnationMismatch,
@@ -137,6 +138,10 @@ class ConfigMap:
         known = self._known or str(self.read(deadline).metadata.uid)
         try:
             self.patch({"metadata": {"uid": known}, "data": data}, deadline)
+        except CheckpointConflict as error:
+            # There is no version in it: the API server has tried often enough, and the next try may succeed.
+            msg = f"ConfigMap {self.name}: too many others write it at the same time"
+            raise CheckpointStoreUnavailable(msg) from error
         except (CheckpointMissing, CheckpointRefused):
             # The API server refuses the UID of an object that is gone as an invalid change.
             found = str(self.read(deadline).metadata.uid)

@@ -106,8 +106,8 @@ def test_C10_a_document_that_was_changed_under_a_label_is_a_conflict() -> None:
 class Annotated:
     """The ConfigMap of retained checkpoints with these annotations."""
 
-    def __init__(self, annotations: dict[str, str] | None, *, busy: int = 0) -> None:
-        self.annotations = annotations
+    def __init__(self, annotations: dict[str, str] | None, *, busy: int = 0, status: int = 429) -> None:
+        self.annotations, self.status = annotations, status
         self.busy = busy
         """Changes that are not answered."""
         self.data: dict[str, str | None] = {}
@@ -119,7 +119,7 @@ class Annotated:
     def patch_namespaced_config_map(self, _: str, __: str, patch: Any, **___: Any) -> Any:
         self.busy -= 1
         if self.busy >= 0:
-            raise ApiException(status=429, reason="Too Many Requests")
+            raise ApiException(status=self.status, reason="Too Many Requests")
         self.data.update(patch["data"])
 
 
@@ -132,6 +132,12 @@ def test_a_change_of_retained_checkpoints_outlives_a_busy_api_server() -> None:
 def test_a_change_of_retained_checkpoints_ends_with_its_deadline() -> None:
     store = ConfigMapRetainedStore(Annotated(None, busy=1000), namespace="n", job="j", uid=UID, deadline=0.3)
     with pytest.raises(CheckpointStoreUnavailable, match="within 0 s: 429"):
+        store.change({"checkpoint-7.json": "{}"}, [])
+
+
+def test_a_change_that_others_keep_from_its_place_is_no_sign_of_another_attempt() -> None:
+    store = ConfigMapRetainedStore(Annotated(None, busy=1, status=409), namespace="n", job="j", uid=UID)
+    with pytest.raises(CheckpointStoreUnavailable, match="too many others"):
         store.change({"checkpoint-7.json": "{}"}, [])
 
 
