@@ -302,8 +302,7 @@ class JobReason(ExplainedReason):
         "RolledBack",
         "A new revision has failed before it was stable, or the drain for it has not ended in time. The job runs the"
         " revision of before and is `Ready`. `Stalled` is True, with both revisions and the cause.",
-        "Correct the resource or its modules. To try the refused revision again, change `spec.restartNonce` or"
-        " `spec.upgrade`.",
+        "Correct the resource or its modules. Another `spec.restartNonce` or `spec.upgrade` tries the revision again.",
     )
     RUNNING = "Running", "Checkpoints complete."
     SCALE_IGNORED = (
