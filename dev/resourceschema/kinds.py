@@ -95,7 +95,7 @@ _COLUMNS = (
 )
 _NAME_RULES = (
     Rule(f"self.metadata.name.size() <= {names.MAX_JOB_NAME}", names.JOB_NAME_TOO_LONG),
-    Rule(f"self.metadata.name.matches('^{names.JOB_NAME}$')", names.JOB_NAME_MALFORMED),
+    Rule(f"self.metadata.name.matches('^{names.JOB_NAME.pattern}$')", names.JOB_NAME_MALFORMED),
 )
 
 JOB = Kind(

@@ -94,7 +94,7 @@ def is_object_name(name: str) -> bool:
 
 
 MAX_JOB_NAME = 45
-JOB_NAME = "[a-z]([-a-z0-9]*[a-z0-9])?"
+JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 """The form of a job's name, for the API server and for the command line."""
 JOB_NAME_TOO_LONG = f"metadata.name must have at most {MAX_JOB_NAME} characters: pods add attempt and executor to it"
 JOB_NAME_MALFORMED = "metadata.name must consist of lower case letters, digits and '-', and begin with a letter"
@@ -104,7 +104,7 @@ def job_name_problem(name: str) -> str:
     """Why the API server refuses a KafkaSparkJob of the name; empty where it does not."""
     if len(name) > MAX_JOB_NAME:
         return JOB_NAME_TOO_LONG
-    return "" if re.fullmatch(JOB_NAME, name) else JOB_NAME_MALFORMED
+    return "" if JOB_NAME.fullmatch(name) else JOB_NAME_MALFORMED
 
 
 def state_config_map(job: str) -> str:
