@@ -155,7 +155,8 @@ class _Planner:
             self._down(self.driver)
         self._delete(report_foreign(self.draft, self.observation))
         self._take(keep_snapshots(self.draft, self.observation, self.desired))
-        self.actions.extend(hold_change(self.draft, self.job, self.desired, report, limit=self.deletion_seconds))
+        desired = upgrade.spec_to_run(self.draft, self.observation, self.desired, self._live, self.settings)
+        self.actions.extend(hold_change(self.draft, self.job, desired, report, limit=self.deletion_seconds))
 
     def result(self) -> Plan:
         (self._pause if self.job.paused else self._plan)()
@@ -242,10 +243,8 @@ class _Planner:
 
     def _changes(self, driver: PodView, report: Report | None) -> bool:
         """Stops the driver for a changed resource, when nothing is known against the change."""
-        desired, back = self.desired, has_gone_back(self.draft)
-        if desired is not None and back:  # its parallelism and its restart may change
-            choice = upgrade.way_back(self.draft, self.observation, self._live(), self.settings)
-            desired = None if choice is None else choice[1]
+        back = has_gone_back(self.draft)
+        desired = upgrade.spec_to_run(self.draft, self.observation, self.desired, self._live, self.settings)
         is_current = self.draft.section("attempt").get("generation") == self.job.generation
         if desired is None or (is_current and not rescale_due(self.draft, driver, report, desired)):
             return False

@@ -206,6 +206,24 @@ def way_back(
     return replace(kept, spec=spec), desired
 
 
+def spec_to_run(
+    draft: StatusDraft,
+    observation: Observation,
+    desired: DesiredJob | None,
+    look: Callable[[], Live],
+    settings: JobSettings,
+) -> DesiredJob | None:
+    """The spec of the resource, or that of :func:`way_back` where the job has gone back.
+
+    :param desired: of the resource; None where it is invalid.
+    :returns: None where the resource is invalid, or where the revision is gone.
+    """
+    if desired is None or not has_gone_back(draft):
+        return desired
+    choice = way_back(draft, observation, look(), settings)
+    return None if choice is None else choice[1]
+
+
 def _kept_revision(draft: StatusDraft, observation: Observation, live: Live) -> AttemptRecord | None:
     """The revision to go back to: the stable revision, or that of the last attempt, which may never become stable."""
     stable, revision, back_to = draft.section(STABLE), live.stable, draft.refusal.get("backTo")

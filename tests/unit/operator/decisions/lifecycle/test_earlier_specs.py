@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.decisions.lifecycle.deletion import EXPIRED_SECONDS
+from kafkasparkjob_operator.identity import FINALIZER
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import FAILED, FATAL, KEY, OperatorFixture
-from tests.unit.operator.decisions.lifecycle.test_deletion import NEVER, crashed, description, gone, left_open
+from tests.unit.operator.decisions.lifecycle.test_deletion import (
+    NEVER,
+    crashed,
+    description,
+    finalizers,
+    gone,
+    left_open,
+)
+from tests.unit.operator.decisions.revisions.test_upgrade import ABORT, stable, times_out, upgraded
 
 AT_LEAST_ONCE = {"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"}
 SECONDS = 900
@@ -140,3 +149,56 @@ async def test_a_suspended_job_tells_of_a_transaction_without_a_time_out(sink: d
     operator.kubernetes.edit_job(KEY, suspend=True, sink=sink)
     await operator.settle()
     assert "readers until a person ends it: it may have no time-out. " in operator.status["message"]
+
+
+async def gone_back(how: str, *, before: dict[str, Any], after: dict[str, Any]) -> OperatorFixture:
+    """A job with another sink that runs the revision of before again."""
+    if how == "Abort":
+        operator = OperatorFixture(upgrade=ABORT, **before)
+        await operator.run()
+        await times_out(operator, **after)
+        return operator
+    operator = await stable(**before)
+    await upgraded(operator, **after)
+    await operator.run(2)
+    operator.checkpoint(2, 12)
+    operator.driver_ends(2, FATAL)
+    await operator.look()
+    await operator.run(3)
+    return operator
+
+
+@pytest.mark.parametrize(("how", "attempt"), [("Abort", 2), ("Auto", 3)])
+async def test_a_job_that_has_gone_back_is_held_as_its_revision_needs_it(how: str, attempt: int) -> None:
+    operator = await gone_back(how, before=NEVER, after={"sink": AT_LEAST_ONCE})
+    assert "backTo" in operator.refusal
+    assert finalizers(operator) == [FINALIZER]
+    operator.checkpoint(attempt, 14)
+    operator.driver_ends(attempt, FAILED)
+    await operator.settle()
+    await deleted(operator)
+    assert is_settled_by(operator, attempt + 1)
+
+
+async def test_a_job_that_goes_back_from_a_held_revision_is_held_until_that_is_settled() -> None:
+    operator = await stable(sink=AT_LEAST_ONCE)
+    assert finalizers(operator) == []
+    await upgraded(operator, sink={**NEVER["sink"], "deliveryGuarantee": "ExactlyOnce"})
+    await operator.run(2)
+    operator.checkpoint(2, 12)
+    operator.driver_ends(2, FATAL)
+    await operator.settle()
+    assert "backTo" in operator.refusal
+    assert finalizers(operator) == [FINALIZER]
+    await operator.run(3)
+    assert finalizers(operator) == []
+
+
+async def test_a_job_without_lasting_transactions_is_not_held_where_it_has_gone_back() -> None:
+    operator = await stable()
+    await upgraded(operator, image="kafkaspark/sparkapp:2")
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.run(3)
+    assert "backTo" in operator.refusal
+    assert finalizers(operator) == []

@@ -302,6 +302,33 @@ async def test_a_rescale_does_not_try_the_refused_revision_again_and_a_restart_d
     assert len(operator.status["refused"]) == 1, "it stays as history"
 
 
+async def gone_back(operator: OperatorFixture) -> None:
+    """The second attempt fails, and the third runs the revision of before."""
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.run(3)
+    assert runs_old_image(operator, 3)
+    assert "backTo" in operator.refusal
+
+
+@pytest.mark.parametrize("nonce", [0, 1])
+async def test_a_refusal_without_a_digest_is_tried_again_with_another_restart_nonce(nonce: int) -> None:
+    """An operator of before has written it, or the CustomResourceDefinition is of before and drops the digest."""
+    operator = await stable(restartNonce=nonce)
+    await upgraded(operator, **NEW)
+    await gone_back(operator)
+    del operator.refusal["request"]
+    await next_attempt(operator, 60)
+    assert "backTo" in operator.refusal
+    assert operator.refusal.get("restartNonce", 0) == nonce, "what an operator of before has written, too"
+    operator.kubernetes.edit_job(KEY, restartNonce=nonce + 1)
+    await operator.settle()
+    operator.driver_ends(3, DRAINED)
+    await operator.settle()
+    assert operator.refusal == {}
+    assert not runs_old_image(operator, 4)
+
+
 async def test_code_that_fails_goes_back_to_its_copy_and_corrected_code_is_tried() -> None:
     operator = OperatorFixture(upgrade=AUTO, transform=CODE)
     put_code(operator, "good")
