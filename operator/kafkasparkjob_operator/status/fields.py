@@ -140,6 +140,9 @@ class Refused:
         default=None,
     )
     request: str | None = at("Digest of spec.restartNonce and spec.upgrade at that time.", default=None)
+    restart_nonce: int | None = at(
+        "Value of spec.restartNonce at that time. It decides where request is missing.", default=None, is_long=True
+    )
     standing: bool | None = at("True for the present resource. Earlier refusals are history.", default=None)
 
 

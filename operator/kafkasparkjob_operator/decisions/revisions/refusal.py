@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST
@@ -33,6 +35,8 @@ _OWN_IMAGE = "spec.image names this image: correct it, or add a Secret for its r
 _CODE = "code"
 _REQUEST = "request"
 """``status.refused``: what asks for the revision, next to its content."""
+_NONCE = "restartNonce"
+"""``status.refused``: the part of it that a release before, and its CustomResourceDefinition, know."""
 FAILURES = 3
 """Consecutive failures after which the spec of the attempts no longer counts as a spec that works."""
 
@@ -103,6 +107,13 @@ def _request(desired: DesiredJob | None) -> str:
     return hashlib.sha256(json.dumps([desired.restart_nonce, sorted(chosen)]).encode()).hexdigest()[:16]
 
 
+def _is_another_request(refusal: Mapping[str, Any], desired: DesiredJob) -> bool:
+    """Whether the resource asks for the refused revision again."""
+    if _REQUEST in refusal:
+        return bool(refusal[_REQUEST] != _request(desired))
+    return bool(refusal.get(_NONCE, 0) != desired.restart_nonce)
+
+
 def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | None, cause: Cause) -> None:
     """Writes that the change is refused.
 
@@ -123,7 +134,7 @@ def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | N
         entry = {
             "revision": revision, "generation": generation, "reason": cause.reason, "message": message,
             "code": observation.code, "time": format_time(draft.now), "backTo": cause.back_to,
-            _REQUEST: _request(desired),
+            _REQUEST: _request(desired), _NONCE: 0 if desired is None else desired.restart_nonce,
         }  # fmt: skip
         draft.add_refusal({name: value for name, value in entry.items() if value})
     occurrence = f"refused/{generation}/{draft.refusal['reason']}/{observation.code}"
@@ -146,8 +157,7 @@ def forget_refusal(draft: StatusDraft, observation: Observation, desired: Desire
     kept, generation = draft.refusal, observation.job.generation
     other_code = bool(observation.code) and observation.code != kept.get(_CODE)
     if has_gone_back(draft) and not other_code:
-        request = _request(desired)
-        asked = request != kept.get(_REQUEST, request)  # a CustomResourceDefinition of before drops the field
+        asked = desired is not None and _is_another_request(kept, desired)
         if desired is None or (not asked and revision_name(observation, desired) == kept.get("revision")):
             kept["generation"] = generation
             return
