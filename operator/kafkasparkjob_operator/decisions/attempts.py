@@ -122,6 +122,15 @@ def record_of(live: Live, attempt: int, uid: str) -> AttemptRecord | None:
     return next((record for record in live.records if record.attempt == attempt and record.owner_uid == uid), None)
 
 
+def started_generation(draft: StatusDraft, observation: Observation, live: Live) -> int:
+    """The generation whose revision the attempt of the status runs; 0 where it is not known.
+
+    The status has the generation that an attempt stands for. That is a later generation where the job has gone back.
+    """
+    record = record_of(live, int(draft.section("attempt").get("id", 0)), observation.job.identity.uid)
+    return 0 if record is None else record.generation
+
+
 def spec_of(
     live: Live, attempt: int, job: JobIdentity, settings: JobSettings, *, parallelism: int = 0
 ) -> DesiredJob | None:

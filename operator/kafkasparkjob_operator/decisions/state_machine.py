@@ -138,7 +138,7 @@ class _Planner:
     def _plan(self) -> None:
         end_pause(self.draft)
         stay_at_rest(self.draft, self.job)
-        forget_refusal(self.draft, self.observation, self.desired)
+        forget_refusal(self.draft, self.observation, self.desired, self._live)
         if self.driver is not None:
             running.adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
             note_code(self.draft, self.observation, self.driver)
@@ -207,7 +207,7 @@ class _Planner:
             )
         self._look_again(note_stability(self.draft, self.job.spec))
         if self.desired is not None:
-            self._look_again(upgrade.note_stable(self.draft, self.desired, report, self._live))
+            self._look_again(upgrade.note_stable(self.draft, self.observation, self.desired, report, self._live))
 
     def _judge(self, report: Report | None) -> None:
         self._look_again(judge_health(self.draft, report, self.desired, self.job.identity.key, self.observation.ages))

@@ -163,9 +163,17 @@ class StatusDraft:
     @property
     def refusal(self) -> dict[str, Any]:
         """The standing refusal of the present resource; empty for none."""
+        return next((entry for entry in self._refused if entry.get("standing") is True), {})
+
+    @property
+    def last_way_back(self) -> dict[str, Any]:
+        """The newest refusal for which the job went back, whether it stands or is history; empty for none."""
+        return next((entry for entry in reversed(self._refused) if "backTo" in entry), {})
+
+    @property
+    def _refused(self) -> list[dict[str, Any]]:
         entries = self._status.get(REFUSED)
-        found = entries if isinstance(entries, list) else []
-        return next((entry for entry in found if entry.get("standing") is True), {})
+        return entries if isinstance(entries, list) else []
 
     @property
     def refusal_reason(self) -> JobReason:
@@ -174,8 +182,7 @@ class StatusDraft:
 
     def add_refusal(self, entry: dict[str, Any]) -> None:
         """A refusal of the present resource, in place of the standing refusal."""
-        entries = self._status.get(REFUSED)
-        history = [each for each in entries if each.get("standing") is not True] if isinstance(entries, list) else []
+        history = [each for each in self._refused if each.get("standing") is not True]
         self._status[REFUSED] = [*history, {**entry, "standing": True}][-MOST_REFUSALS:]
 
     def end_refusal(self) -> None:

@@ -12,7 +12,7 @@ from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
-from kafkasparkjob_operator.decisions.revisions.refusal import Cause
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause, is_tried_again
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, WITHDRAW_SECONDS, Phase
@@ -59,7 +59,8 @@ def rescale_in_place(
     wanted, job = desired.spec.parallelism, observation.job
     started = spec_of(live, driver.attempt, job.identity, settings)
     scaled = spec_of(live, driver.attempt, job.identity, settings, parallelism=wanted)
-    if started is None or scaled is None or not scaled.same_application(desired):
+    is_other = is_tried_again(draft, observation, desired)
+    if started is None or scaled is None or is_other or not scaled.same_application(desired):
         return None
     if _is_withdrawn(draft) or _has_no_room(draft, driver, report, wanted):
         runs = spec_of(live, driver.attempt, job.identity, settings, parallelism=draft.parallelism)

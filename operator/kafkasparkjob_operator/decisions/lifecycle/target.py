@@ -12,7 +12,7 @@ from enum import StrEnum
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, spec_of
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
-from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back, is_refused
+from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back, is_refused, is_tried_again
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
@@ -128,7 +128,7 @@ def _wanted(draft: StatusDraft, observation: Observation, desired: DesiredJob, s
     parallelism = desired.spec.parallelism
     before, digest = attempt.get(REVISION), str(attempt.get(CODE_DIGEST, ""))
     same_code = not config_map_of(job.spec) or not observation.code or observation.code == digest
-    if same_code and before is not None:
+    if same_code and before is not None and not is_tried_again(draft, observation, desired):
         if attempt.get("generation") == job.generation:
             return _Wanted(revision=before, parallelism=parallelism)
         if live is None:  # a look at a changed resource is live, or changes nothing

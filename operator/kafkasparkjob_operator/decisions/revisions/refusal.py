@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafkasparkjob_operator.clock import format_time
-from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST
+from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, started_generation
 from kafkasparkjob_operator.decisions.endings import EndingKind, ending_of, with_command
-from kafkasparkjob_operator.observation.observation import JobResource, Observation
+from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.reasons import JobReason
@@ -146,13 +146,16 @@ def accept(draft: StatusDraft) -> None:
     draft.end_refusal()
 
 
-def forget_refusal(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> None:
+def forget_refusal(
+    draft: StatusDraft, observation: Observation, desired: DesiredJob | None, look: Callable[[], Live]
+) -> None:
     """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it.
 
     A job that has gone back stays so while the resource has the refused revision. A change of its parallelism does not
     try that again, and another request does.
 
     :param desired: of the resource; None where it is invalid.
+    :param look: returns the live part of the observation; called where a job no longer stays with what it went back to.
     """
     kept, generation = draft.refusal, observation.job.generation
     other_code = bool(observation.code) and observation.code != kept.get(_CODE)
@@ -163,7 +166,8 @@ def forget_refusal(draft: StatusDraft, observation: Observation, desired: Desire
             return
     attempt = draft.section("attempt")
     if has_gone_back(draft):
-        attempt.pop("generation", None)  # it does not run what the resource has
+        # It does not run what the resource has. Modules and defaults change without a new generation.
+        attempt["generation"] = min(started_generation(draft, observation, look()), generation - 1)
         accept(draft)
     has_modules = not observation.code or attempt.get(CODE_DIGEST, observation.code) == observation.code
     runs = attempt.get("generation") == generation and has_modules
@@ -175,6 +179,19 @@ def revision_name(observation: Observation, desired: DesiredJob) -> str:
     """The ConfigMap of the resource's revision, with the present modules."""
     job = observation.job
     return revision_of(job.spec, desired, modules=observation.code).name(job.identity)
+
+
+def is_tried_again(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> bool:
+    """Whether the attempt runs what the job went back to, and the resource asks for the refused revision again.
+
+    Then another attempt is needed, also for a default image, which starts none elsewhere (ADR 34).
+    """
+    attempt, last = draft.section("attempt"), draft.last_way_back
+    if has_gone_back(draft) or attempt.get("generation") == observation.job.generation:
+        return False
+    if last.get("backTo") is None or last["backTo"] != attempt.get(REVISION):
+        return False
+    return bool(last.get("revision") == revision_name(observation, desired))
 
 
 def is_refused(draft: StatusDraft) -> bool:

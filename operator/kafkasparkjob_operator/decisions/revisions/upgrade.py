@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafkasparkjob_operator.clock import format_time, parse_time
-from kafkasparkjob_operator.decisions.attempts import REVISION, current_attempt, record_of
+from kafkasparkjob_operator.decisions.attempts import REVISION, current_attempt, record_of, started_generation
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.revisions.refusal import FAILURES, OF_THE_POD, Cause, has_gone_back, is_refused
 from kafkasparkjob_operator.identity import JobIdentity
@@ -56,7 +56,11 @@ def grace_of(desired: DesiredJob | None) -> int | None:
 
 
 def note_stable(
-    draft: StatusDraft, desired: DesiredJob, report: Report | None, look: Callable[[], Live]
+    draft: StatusDraft,
+    observation: Observation,
+    desired: DesiredJob,
+    report: Report | None,
+    look: Callable[[], Live],
 ) -> float | None:
     """Writes that the attempt's revision is stable, once it is. Called by the state machine while a driver runs.
 
@@ -72,11 +76,13 @@ def note_stable(
     left = desired.upgrade.stable_after_seconds - abs((draft.now - since).total_seconds())
     if left > 0:
         return left
-    document = look().state.document
+    live, generation = look(), attempt.get("generation", 0)
+    if has_gone_back(draft):
+        generation = started_generation(draft, observation, live)
     draft.replace(STABLE, {
-        REVISION: revision, "generation": attempt.get("generation", 0), "since": format_time(draft.now),
+        REVISION: revision, "generation": generation, "since": format_time(draft.now),
         "checkpoint": report.checkpoint_id, "restoreNonce": desired.spec.restore.nonce,
-        "documentFields": _fields(document),
+        "documentFields": _fields(live.state.document),
     })  # fmt: skip
     draft.section(TARGET).pop(DEADLINE, None)
     return None

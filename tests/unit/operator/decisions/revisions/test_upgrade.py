@@ -12,6 +12,7 @@ import pytest
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from kafkasparkjob_operator.decisions.revisions.upgrade import IMAGE_SECONDS, LAST_CHECKPOINT_SECONDS
+from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
 from sparkapp.model.checkpoint.codec import decode, encode
 from sparkapp.model.report import DriverState
@@ -312,7 +313,7 @@ async def gone_back(operator: OperatorFixture) -> None:
 
 
 @pytest.mark.parametrize("nonce", [0, 1])
-async def test_a_refusal_without_a_digest_is_tried_again_with_another_restart_nonce(nonce: int) -> None:
+async def test_a_refusal_without_a_digest_ends_with_another_restart_nonce(nonce: int) -> None:
     """An operator of before has written it, or the CustomResourceDefinition is of before and drops the digest."""
     operator = await stable(restartNonce=nonce)
     await upgraded(operator, **NEW)
@@ -327,6 +328,80 @@ async def test_a_refusal_without_a_digest_is_tried_again_with_another_restart_no
     await operator.settle()
     assert operator.refusal == {}
     assert not runs_old_image(operator, 4)
+
+
+async def test_an_attempt_that_went_back_has_its_generation_when_a_change_is_refused() -> None:
+    operator = await stable()
+    await upgraded(operator, **NEW)
+    await gone_back(operator)
+    operator.kubernetes.edit_job(KEY, transform=CODE)
+    await operator.settle()
+    assert operator.refusal["reason"] == "CodeMissing"
+    assert "attempt 3 continues with generation 1:" in operator.refusal["message"]
+    for attempt in (3, 4):
+        await operator.run(attempt)
+        assert operator.status["attempt"]["generation"] == 1
+        operator.driver_ends(attempt, FAILED)
+        await next_attempt(operator, 1)
+        assert operator.drivers == [names.driver_pod(KEY.name, attempt)], "the next attempt waits"
+        assert operator.status["restarts"]["consecutiveFailures"] == attempt - 2
+        await next_attempt(operator, 300)
+
+
+async def test_a_stable_revision_has_its_generation_and_not_that_of_a_refused_change() -> None:
+    operator = OperatorFixture(upgrade=ABORT)
+    await operator.run()
+    await times_out(operator, **NEW)
+    await next_attempt(operator, 61)
+    assert operator.status["stable"]["revision"] == operator.refusal["backTo"]
+    assert operator.status["stable"]["generation"] == 1
+
+
+async def gone_back_from_default_image() -> OperatorFixture:
+    """A job without an image, whose new default image has failed."""
+    operator = OperatorFixture(upgrade=AUTO)
+    del operator.kubernetes.job(KEY)["spec"]["image"]
+    operator.restart_operator(settings=JobSettings(default_image="kafkaspark/sparkapp:1"))
+    await operator.run()
+    await next_attempt(operator, 61)
+    operator.restart_operator(settings=JobSettings(default_image="kafkaspark/sparkapp:2"))
+    await upgraded(operator, restartNonce=1)
+    await gone_back(operator)
+    return operator
+
+
+@pytest.mark.parametrize("edit", [{"upgrade": {**AUTO, "drainTimeoutSeconds": 77}}, {"restartNonce": 2}])
+async def test_a_default_image_that_is_refused_is_tried_again_when_it_is_asked_for(edit: dict[str, Any]) -> None:
+    operator = await gone_back_from_default_image()
+    operator.kubernetes.edit_job(KEY, parallelism=3)
+    await operator.settle()
+    operator.driver_ends(3, DRAINED)
+    await operator.run(4)
+    assert runs_old_image(operator, 4), "a rescale asks for nothing"
+    operator.kubernetes.edit_job(KEY, **edit)
+    await operator.settle()
+    assert operator.refusal == {}
+    assert operator.status["attempt"]["stopReason"] == "SpecChange"
+    operator.driver_ends(4, DRAINED)
+    await operator.run(5)
+    assert not runs_old_image(operator, 5)
+
+
+async def test_a_default_image_that_fails_while_it_is_prepared_again_is_refused_again() -> None:
+    operator = await gone_back_from_default_image()
+    second = operator.refusal["revision"]
+    operator.kubernetes.edit_job(KEY, upgrade={"strategy": "BlueGreen"})
+    await operator.settle()
+    assert operator.refusal == {}
+    assert operator.drivers == ["orders-3-driver", "orders-4-driver"]
+    assert operator.status["target"]["revision"] == second
+    operator.kubernetes.pod_runs("orders-4-driver")
+    operator.driver_ends(4, FATAL)
+    await operator.settle()
+    await next_attempt(operator, 60)
+    assert operator.refusal["revision"] == second
+    assert "attempt 3 continues with generation 1:" in operator.refusal["message"]
+    assert "stopReason" not in operator.status["attempt"]
 
 
 async def test_code_that_fails_goes_back_to_its_copy_and_corrected_code_is_tried() -> None:
