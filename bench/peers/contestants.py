@@ -118,7 +118,7 @@ CONTESTANTS = (
     ),
     Contestant(
         name="spark", title="Spark's connector", program="spark", delivery_guarantee=_AT_LEAST_ONCE,
-        shapes=_COPY | _PROJECT,
+        shapes=_COPY | _PROJECT | _KEYED,
         paces=(
             Pace(name="micro-batches"),
             Pace(name="real-time trigger", program="spark-real-time", options={"trigger": "real-time"}),

@@ -1,4 +1,4 @@
-"""The shapes with state as functions over DataFrames, for our engine."""
+"""The shapes with state as functions over DataFrames, for our engine and for Spark's connector."""
 
 from __future__ import annotations
 
