@@ -268,7 +268,7 @@ class Attempt:
         self.context.reporter.event(reason, message)
 
     def _retain_last(self) -> None:
-        """Before the document is drained: whoever reads that looks for the entry, and none is written later."""
+        """Called before the document is drained. Readers of a drained document look for its entry (ADR 117)."""
         if self.retainer is not None:
             self.retainer.close(last=self.coordinator.document)
 

@@ -288,6 +288,10 @@ class FakeKubernetes:
             each["reason"] for each in self._all("Event") if warning is None or (each["type"] == "Warning") is warning
         ]
 
+    def messages(self, reason: str) -> list[str]:
+        """The messages of the events with that reason."""
+        return [str(each["message"]) for each in self._all("Event") if each["reason"] == reason]
+
     def pods(self, key: JobKey, role: str | None = None) -> list[Body]:
         return [
             each

@@ -40,14 +40,6 @@ def available(operator_fixture: OperatorFixture) -> tuple[str, str]:
     return found["status"], found["lastTransitionTime"]
 
 
-def messages(operator_fixture: OperatorFixture, reason: str) -> list[str]:
-    return [
-        body["message"]
-        for place, body in operator_fixture.kubernetes.objects.items()
-        if place[0] == "Event" and body["reason"] == reason
-    ]
-
-
 async def test_ready_is_true_at_once_although_no_executor_is_seen_yet(operator_fixture: OperatorFixture) -> None:
     await operator_fixture.run(1)
     operator_fixture.wait(29)
@@ -186,7 +178,7 @@ async def test_an_executor_out_of_memory_is_reported_once_with_what_to_do(operat
     operator_fixture.restart_operator()
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.events(warning=True) == ["ExecutorFailed"]
-    (message,) = messages(operator_fixture, "ExecutorFailed")
+    (message,) = operator_fixture.kubernetes.messages("ExecutorFailed")
     assert "-exec-2" in message
     assert "exit status 137" in message
     assert message.endswith("raise spec.executor.memoryOverhead")
@@ -223,7 +215,7 @@ async def test_each_executor_that_fails_is_reported_with_the_kubelets_message(
         "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
     }  # fmt: skip
     await operator_fixture.settle()
-    events = messages(operator_fixture, "ExecutorFailed")
+    events = operator_fixture.kubernetes.messages("ExecutorFailed")
     assert [("exit status 52" in each) for each in events] == [True, True, False]
     assert "Evicted: The node was low" in events[2]
     assert operator_fixture.status["executors"]["failed"] == 3
@@ -250,7 +242,7 @@ async def test_executors_that_fail_without_end_are_reported_some_times_and_count
         ends(operator_fixture, name)
         await operator_fixture.settle()
         operator_fixture.kubernetes.remove(("Pod", "team", name))
-    events = messages(operator_fixture, "ExecutorFailed")
+    events = operator_fixture.kubernetes.messages("ExecutorFailed")
     assert len(events) == 20
     assert "status.executors.failed" in events[-1]
     assert operator_fixture.status["executors"]["failed"] == 30
@@ -325,12 +317,12 @@ async def test_a_refusal_is_named_at_once_and_the_attempt_runs_with_what_fits(
     ready = operator_fixture.ready
     assert (ready["status"], ready["reason"]) == ("True", "ExecutorsPending")
     assert QUOTA in ready["message"]
-    assert messages(operator_fixture, "ExecutorsPending") == [
+    assert operator_fixture.kubernetes.messages("ExecutorsPending") == [
         f"attempt 1 has fewer executors than it asks for; Kubernetes refuses executors: {QUOTA}"
     ]
     operator_fixture.report(1, executors_refused=QUOTA.replace("pods=2", "pods=3"))
     await operator_fixture.settle()
-    assert len(messages(operator_fixture, "ExecutorsPending")) == 1, "the numbers alone are others"
+    assert len(operator_fixture.kubernetes.messages("ExecutorsPending")) == 1, "the numbers alone are others"
     operator_fixture.kubernetes.add_executor(KEY, 1, 2)
     await operator_fixture.settle()
     assert operator_fixture.ready["reason"] == "Running", "all run: the report is late"

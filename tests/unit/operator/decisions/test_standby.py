@@ -592,11 +592,6 @@ class Fault:
         monkeypatch.setattr(operator_fixture.kubernetes, "create", faulty)
 
 
-def messages(operator_fixture: OperatorFixture, reason: str) -> list[str]:
-    bodies = [body for place, body in operator_fixture.kubernetes.objects.items() if place[0] == "Event"]
-    return [body["message"] for body in bodies if body["reason"] == reason]
-
-
 async def test_a_standby_that_cannot_be_created_is_done_without() -> None:
     operator_fixture = OperatorFixture(**BEFORE_STOP)
     await operator_fixture.run()
@@ -611,7 +606,7 @@ async def test_a_standby_that_cannot_be_created_is_done_without() -> None:
     assert operator_fixture.status["attempt"]["stopReason"] == "Rescale"
     assert operator_fixture.kubernetes.events(warning=True) == ["SuccessorRefused"]
     assert "SuccessorStarted" not in operator_fixture.kubernetes.events()
-    (message,) = messages(operator_fixture, "SuccessorRefused")
+    (message,) = operator_fixture.kubernetes.messages("SuccessorRefused")
     assert f"kubectl delete secret {secret_name(2)} -n team" in message
 
 

@@ -193,7 +193,7 @@ def test_the_last_checkpoint_of_a_stop_is_retained_behind_a_close(store):
 
 
 def test_an_attempt_that_was_replaced_retains_and_drops_nothing(store):
-    """It stood still, and ends in order when it goes on. Its successor has retained checkpoint 9."""
+    """It was frozen, and drains when it resumes. Its successor has retained checkpoint 9."""
     retain(store, [document(9, attempt=2)])
     retainer = retainer_of(store, latest=7, owner=2)
     retainer.close(last=document(8))

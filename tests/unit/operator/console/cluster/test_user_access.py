@@ -150,11 +150,18 @@ def test_a_list_without_items_is_a_refusal(server: Server, capsys: pytest.Captur
 
 
 @COMMAND
-def test_a_job_that_is_not_there_has_the_command_that_lists_jobs(
-    command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("status", "reason", "remedy"),
+    [
+        (404, "NotFound", "list the jobs: kubectl get ksj --all-namespaces"),
+        (401, "Unauthorized", "check the kubeconfig: kubectl cluster-info"),
+    ],
+)
+def test_a_job_or_a_person_that_is_not_known_has_a_command(
+    command: list[str], server: Server, capsys: pytest.CaptureFixture[str], *, status: int, reason: str, remedy: str
 ) -> None:
-    server.answer = refusing(404, "NotFound")
-    assert "\nFix: list the jobs: kubectl get ksj --all-namespaces\n" in refused(command, capsys)
+    server.answer = refusing(status, reason)
+    assert f"\nFix: {remedy}\n" in refused(command, capsys)
 
 
 @COMMAND
@@ -166,14 +173,6 @@ def test_who_may_not_read_a_job_asks_for_the_role_view(
     assert "the ClusterRole view of Kubernetes" in said
     assert "--clusterrole view --user USER -n shop" in said
     assert "can-i patch" not in said
-
-
-@COMMAND
-def test_a_person_who_is_not_known_looks_at_the_kubeconfig(
-    command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.answer = refusing(401, "Unauthorized")
-    assert "\nFix: check the kubeconfig: kubectl cluster-info\n" in refused(command, capsys)
 
 
 @pytest.mark.parametrize("name", ["state", "checkpoint list --job", "restore --checkpoint 1", "txn list --job"])

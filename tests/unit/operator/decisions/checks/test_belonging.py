@@ -28,8 +28,7 @@ def forge(operator_fixture: OperatorFixture, kind: str, name: str, role: str, at
 
 
 def messages(operator_fixture: OperatorFixture) -> list[str]:
-    events = [body for (kind, _, _), body in operator_fixture.kubernetes.objects.items() if kind == "Event"]
-    return [each["message"] for each in events if each["reason"] == "ForeignObject"]
+    return operator_fixture.kubernetes.messages("ForeignObject")
 
 
 async def attempt_1_fails(operator_fixture: OperatorFixture) -> None:

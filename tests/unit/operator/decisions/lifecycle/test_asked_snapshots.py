@@ -213,8 +213,7 @@ async def test_the_event_of_a_last_snapshot_has_its_message() -> None:
     body["status"] = {"state": "Ready", "message": gap, "checkpoint": {"id": 9}}
     await looks(operator)
     assert gone(operator)
-    events = [each for place, each in operator.kubernetes.objects.items() if place[0] == "Event"]
-    [message] = [each["message"] for each in events if each["reason"] == "SnapshotMade"]
+    [message] = operator.kubernetes.messages("SnapshotMade")
     assert message.endswith(f"of the deleted job holds {gap}")
 
 
@@ -307,9 +306,8 @@ async def test_the_checkpoint_of_a_drain_may_be_the_first(suspends_first: bool) 
 
 def no_snapshot(operator: SnapshotFixture) -> str:
     """The message of the event that says so."""
-    events = [body for place, body in operator.kubernetes.objects.items() if place[0] == "Event"]
-    [message] = [each["message"] for each in events if each["reason"] == "SnapshotFailed"]
-    return str(message)
+    [message] = operator.kubernetes.messages("SnapshotFailed")
+    return message
 
 
 async def test_a_job_without_a_checkpoint_is_deleted_at_once() -> None:

@@ -34,6 +34,13 @@ async def deleted(operator: OperatorFixture, *, after: float = EXPIRED) -> None:
     await operator.settle()
 
 
+async def is_let_go(operator: OperatorFixture, *attempts: int, after: float = EXPIRED) -> bool:
+    """Whether a deletion of a held job starts no attempt behind these."""
+    assert operator.kubernetes.job(KEY)["metadata"]["finalizers"]
+    await deleted(operator, after=after)
+    return gone(operator) and operator.kubernetes.driver_attempts == list(attempts)
+
+
 def is_settled_by(operator: OperatorFixture, attempt: int) -> bool:
     return operator.drivers == [f"orders-{attempt}-driver"] and description(operator, attempt).settles_only
 
@@ -84,10 +91,7 @@ async def test_an_attempt_that_never_reports_leaves_the_word_to_the_attempt_befo
     await operator.settle()
     operator.driver_ends(2, FATAL)
     await operator.settle()
-    assert operator.kubernetes.job(KEY)["metadata"]["finalizers"]
-    await deleted(operator)
-    assert gone(operator)
-    assert operator.kubernetes.driver_attempts == [1, 2]
+    assert await is_let_go(operator, 1, 2)
 
 
 async def test_the_time_out_that_counts_is_that_of_the_attempt() -> None:
@@ -107,10 +111,7 @@ async def test_an_attempt_that_ran_has_settled_what_had_no_time_out() -> None:
     await operator.run(2)
     operator.driver_ends(2, FATAL)
     await operator.settle()
-    assert operator.kubernetes.job(KEY)["metadata"]["finalizers"]
-    await deleted(operator)
-    assert gone(operator)
-    assert operator.kubernetes.driver_attempts == [1, 2]
+    assert await is_let_go(operator, 1, 2)
 
 
 @pytest.mark.parametrize("seconds", [SECONDS, 0], ids=["seconds", "never"])
@@ -123,10 +124,7 @@ async def test_a_state_that_names_no_transaction_holds_nothing(seconds: int) -> 
     sink = {"deliveryGuarantee": "ExactlyOnce", "transactions": {"timeoutSeconds": seconds}}
     operator.kubernetes.edit_job(KEY, sink=sink, suspend=True, deletion=DRAIN)
     await operator.settle()
-    assert operator.kubernetes.job(KEY)["metadata"]["finalizers"]
-    await deleted(operator, after=0)
-    assert gone(operator)
-    assert operator.kubernetes.driver_attempts == [1]
+    assert await is_let_go(operator, 1, after=0)
 
 
 @CHANGES

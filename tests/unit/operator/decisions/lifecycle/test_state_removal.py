@@ -24,10 +24,6 @@ def gone(operator: OperatorFixture) -> bool:
     return not operator.kubernetes.has_job(KEY)
 
 
-def messages(operator: OperatorFixture, reason: str) -> list[str]:
-    return [body["message"] for body in operator.kubernetes.objects.values() if body.get("reason") == reason]
-
-
 def description(operator: OperatorFixture, attempt: int) -> Job:
     body = operator.kubernetes.objects["ConfigMap", KEY.namespace, record_name(attempt)]
     return decode_job(body["data"][names.JOB_KEY])
@@ -58,7 +54,7 @@ async def test_an_attempt_removes_the_state_of_a_job_that_has_drained(guarantee:
     operator.driver_ends(2, REMOVED)
     await operator.settle()
     assert gone(operator)
-    assert len(messages(operator, "StateRemoved")) == 1
+    assert len(operator.kubernetes.messages("StateRemoved")) == 1
     assert operator.kubernetes.driver_attempts == [1, 2]
 
 
@@ -81,7 +77,7 @@ async def test_transactions_are_settled_before_the_state_is_removed() -> None:
     operator.driver_ends(2, SETTLED)
     operator.kubernetes.kubelet()
     await operator.settle()
-    assert len(messages(operator, "TransactionsSettled")) == 1
+    assert len(operator.kubernetes.messages("TransactionsSettled")) == 1
     assert description(operator, 3).removes_state
 
 
@@ -120,7 +116,7 @@ async def test_a_removal_that_fails_is_tried_again_until_the_deadline() -> None:
     operator.wait(SECONDS + 1)
     await operator.look()
     assert gone(operator)
-    [message] = messages(operator, "StateNotRemoved")
+    [message] = operator.kubernetes.messages("StateNotRemoved")
     assert f"was not removed within {SECONDS} s" in message
     assert operator.kubernetes.events().count("TransactionsLeftOpen") == 0
 
@@ -131,7 +127,7 @@ async def test_a_removal_that_cannot_work_is_not_tried_again() -> None:
     operator.kubernetes.kubelet()
     await operator.settle()
     assert gone(operator)
-    [message] = messages(operator, "StateNotRemoved")
+    [message] = operator.kubernetes.messages("StateNotRemoved")
     assert f"folder {UID} stays" in message
     assert operator.kubernetes.driver_attempts == [1, 2]
 
@@ -149,5 +145,5 @@ async def test_state_that_no_attempt_can_remove_is_named() -> None:
     operator.kubernetes.delete_job(KEY)
     await operator.settle()
     assert gone(operator)
-    [message] = messages(operator, "StateNotRemoved")
+    [message] = operator.kubernetes.messages("StateNotRemoved")
     assert f"folder {UID} stays" in message

@@ -37,11 +37,6 @@ def put_code(operator: OperatorFixture, text: str) -> None:
     }  # fmt: skip
 
 
-def messages(operator: OperatorFixture, reason: str) -> list[str]:
-    found = [body for body in operator.kubernetes.objects.values() if body["kind"] == "Event"]
-    return [str(body["message"]) for body in found if body["reason"] == reason]
-
-
 def asked(operator: OperatorFixture, attempt: int) -> int:
     """What the description of the attempt asks for."""
     data = operator.kubernetes.objects["ConfigMap", KEY.namespace, record_name(attempt)]["data"]
@@ -72,7 +67,7 @@ async def test_the_first_attempt_of_a_revision_is_asked_and_later_attempts_repea
     assert asked(operator, 1) == 0, "a new job"
     await follows(operator, 2, **NEW)
     assert asked(operator, 2) == 2
-    assert "without the checkpoint" in messages(operator, "Submitted")[-1]
+    assert "without the checkpoint" in operator.kubernetes.messages("Submitted")[-1]
     operator.kubernetes.pod_runs("orders-2-driver")
     operator.driver_ends(2, FAILED)
     await operator.settle()
@@ -195,7 +190,7 @@ async def test_a_job_does_not_go_back_behind_a_stateless_start() -> None:
     operator.driver_ends(2, FATAL)
     await operator.settle()
     assert operator.status["state"] == "Failed"
-    (message,) = messages(operator, "RollbackRefused")
+    (message,) = operator.kubernetes.messages("RollbackRefused")
     assert "the new revision has begun without its checkpoint; spec.restore goes back to checkpoint 20" in message
 
 

@@ -570,18 +570,18 @@ def pasted(message: str) -> dict[str, Any]:
     return dict(json.loads(text.strip("'"))["spec"]["upgrade"])
 
 
-@pytest.mark.parametrize("mended", [{"drainTimeoutSeconds": 600}, {"mode": "LastCheckpoint"}, None])
+@pytest.mark.parametrize("remedy", [{"drainTimeoutSeconds": 600}, {"mode": "LastCheckpoint"}, None])
 async def test_what_the_refusal_of_a_timed_out_drain_asks_for_tries_the_change_again(
-    mended: dict[str, Any] | None,
+    remedy: dict[str, Any] | None,
 ) -> None:
     operator = await stable(upgrade=ABORT)
     await times_out(operator, **NEW)
     assert operator.refusal["reason"] == "DrainTimedOut"
-    operator.kubernetes.edit_job(KEY, upgrade={**ABORT, **(mended or pasted(operator.refusal["message"]))})
+    operator.kubernetes.edit_job(KEY, upgrade={**ABORT, **(remedy or pasted(operator.refusal["message"]))})
     await operator.settle()
     assert operator.refusal == {}
     assert operator.status["attempt"]["stopReason"] == "SpecChange"
-    operator.driver_ends(2, DRAINED if mended == {"drainTimeoutSeconds": 600} else None, code=137)
+    operator.driver_ends(2, DRAINED if remedy == {"drainTimeoutSeconds": 600} else None, code=137)
     await operator.settle()
     assert operator.drivers == ["orders-3-driver"]
     assert not runs_old_image(operator, 3)
