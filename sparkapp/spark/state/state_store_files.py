@@ -157,14 +157,12 @@ def link(
         name, *inner = file.relative_to(source).parts
         if not _belongs((name, *inner), version, partitions) or not file.is_file():
             continue
+        copy = target / name / Path(*inner)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         if operator_metadata.batch_of(Path(*inner)) is not None:
-            copy = target / file.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
             operator = f"file:{(place or target) / name}"
             copy.write_text(operator_metadata.moved(file.read_text(encoding="utf-8"), operator), encoding="utf-8")
             continue
-        copy = target / file.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             copy.hardlink_to(file)
         except OSError:
