@@ -87,14 +87,14 @@ def engine_job(
 
 
 def engine_session(parallelism: int, **settings: str) -> SparkSession:
-    """A session with the settings of a job, in this process.
+    """A session with the settings of a job with transactions, in this process.
 
     :param settings: Spark's settings that win over the job's.
     """
     # Of the JVM and its Python workers. Spark's gateway starts with the variables of this process.
     os.environ.update(allocator())
     job = engine_job(
-        "none", "none", "none", delivery_guarantee=DeliveryGuarantee.NONE, parallelism=parallelism,
+        "none", "none", "none", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE, parallelism=parallelism,
         records_a_checkpoint=1,
     )  # fmt: skip
     return create_session(session_settings(job, directory=_NOWHERE) | {"spark.driver.memory": "2g"} | settings)

@@ -212,6 +212,20 @@ def test_jvms_that_move_records_ask_for_huge_pages_unless_the_job_forbids_it(
     assert options.index(HUGE_PAGES) < options.index("-XX:-UseTransparentHugePages"), "the last of two wins"
 
 
+def test_rows_of_a_shuffle_stay_as_they_are_unless_the_job_asks_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costly = ("spark.shuffle.compress", "spark.sql.shuffle.orderIndependentChecksum.enabled")
+    local = session_settings(JOB, directory=Path("/nowhere"))
+    assert [local.get(name) for name in costly] == ["false", "false"]
+
+    for name in ("KAFKASPARK_POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.setenv(name, "1")
+    (tmp_path / names.SPARK_CONF_KEY).write_text(json.dumps(dict.fromkeys(costly, "true")))
+    settings = session_settings(JOB, directory=tmp_path)
+    assert [settings[name] for name in costly] == ["true", "true"]
+
+
 def test_a_job_may_switch_off_encryption_and_never_authentication(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
