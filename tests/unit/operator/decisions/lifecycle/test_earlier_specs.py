@@ -10,6 +10,7 @@ from kafkasparkjob_operator.decisions.lifecycle.deletion import EXPIRED_SECONDS
 from kafkasparkjob_operator.identity import FINALIZER
 from sparkapp.model.report import DriverState
 from tests.support.kubernetes.operator_fixture import FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.revision_steps import ABORT, stable, times_out, upgraded
 from tests.unit.operator.decisions.lifecycle.test_deletion import (
     NEVER,
     crashed,
@@ -18,7 +19,6 @@ from tests.unit.operator.decisions.lifecycle.test_deletion import (
     gone,
     left_open,
 )
-from tests.unit.operator.decisions.revisions.test_upgrade import ABORT, stable, times_out, upgraded
 
 AT_LEAST_ONCE = {"topic": "enriched", "deliveryGuarantee": "AtLeastOnce"}
 SECONDS = 900

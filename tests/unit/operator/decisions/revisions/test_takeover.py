@@ -9,6 +9,7 @@ import pytest
 from kafkasparkjob_operator.kubernetes.port import ClusterError
 from sparkapp.model import names
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.revision_steps import CODE, put_code
 from tests.unit.operator.decisions.revisions.test_blue_green import (
     CRASHED,
     NEW,
@@ -19,7 +20,6 @@ from tests.unit.operator.decisions.revisions.test_blue_green import (
     prepared,
     upgrading,
 )
-from tests.unit.operator.decisions.revisions.test_upgrade import CODE, put_code
 
 
 def turn_of(operator: OperatorFixture, attempt: int) -> str:
