@@ -147,22 +147,18 @@ class KafkaSourceEnumerator:
         if self._membership is not None:
             positions.next = self._membership.start(restored, self._discovery.shared(topics, restored))
             return
-        recreated: frozenset[str] = frozenset()
         if restored is None:
             found = self._discovery.required(topics)
             self._identity.recreated({partition.topic for partition in found})
             positions.next = dict(self._starting.offsets(sorted(found), self._cluster))
         else:
             self._identity.restore(topic_ids or {})
-            recreated = self._restore(restored, topics, may_grow=not self._options.is_bounded or stops is None)
-        positions.stops = {
-            partition: stop
-            for partition, stop in (stops or {}).items()
-            if partition in positions.next and partition.topic not in recreated
-        }
+            self._restore(restored, stops, topics)
         unknown = sorted(set(positions.next) - set(positions.stops))
         if self._options.stopping is not None and unknown:
             positions.stops |= self._options.stopping.offsets(unknown, self._cluster)
+        if restored is not None:
+            positions.next |= self._lost.skipped_at_start(positions.next, positions.stops)
 
     def existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that exist in the topics that are read, by the brokers' answers to their names; from any thread.
@@ -239,14 +235,17 @@ class KafkaSourceEnumerator:
         :returns: the error that ends the attempt. It names both offsets where the log begins behind the plan, and is
             not fatal where the job skips lost records.
         """
-        return self._lost.explain(error, self._positions.completed)
+        return self._lost.explain(error, self._positions.completed, self._positions.stops)
 
     def _restore(
-        self, restored: Mapping[TopicPartition, int], topics: Mapping[str, int], *, may_grow: bool
-    ) -> frozenset[str]:
-        """Places the partitions of a start from a checkpoint.
+        self,
+        restored: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int] | None,
+        topics: Mapping[str, int],
+    ) -> None:
+        """Places the partitions of a start from a checkpoint, with the stops that still hold.
 
-        :returns: the topics that were recreated, which are read from their beginning.
+        Topics that were recreated are read from their beginning; the previous topic's stops mean nothing.
         """
         kept = self._discovery.still_subscribed(restored)
         kept_topics = {partition.topic for partition in kept}
@@ -257,17 +256,20 @@ class KafkaSourceEnumerator:
         self._discovery.refuse_deleted(deleted, topics)
         positions = self._positions
         positions.next = kept
+        positions.stops = {
+            partition: stop
+            for partition, stop in (stops or {}).items()
+            if partition in kept and partition.topic not in recreated
+        }
         if deleted:
             self._forget(deleted)
         self._begin_again(recreated)
         unknown = sorted(found - set(kept))
-        if not may_grow:
+        if self._options.is_bounded and stops is not None:
             unknown = self._discovery.newly_named(unknown, {partition.topic for partition in restored})
         positions.next |= self._cluster.earliest(unknown)
         if unknown and restored:
             self._discovery.warn_added(unknown)
-        positions.next |= self._lost.skipped_at_start(positions.next)
-        return recreated
 
     def _begin_again(self, topics: Collection[str]) -> None:
         """Partitions of recreated topics are read from their beginning."""

@@ -9,6 +9,7 @@ from sparkapp.clients.cluster_view import ClusterView, ends_before
 from sparkapp.model.errors import KafkaAccessError, OffsetsOvertaken, OffsetsWentBackwards, TopicRecreated
 from sparkapp.model.event_reason import DriverEvent
 from sparkapp.model.job.sections.source import OnDataLoss
+from sparkapp.model.job.startup import MAX_OFFSET
 from sparkapp.model.partition import TopicPartition
 from sparkapp.source.enumerator.topic_identity import TopicIdentity
 from sparkapp.source.offsets_initializer import Warn
@@ -21,6 +22,7 @@ _KEEP = "raise the topic's retention.ms or retention.bytes"
 class LostRecords:
     """Finds lost records, and the offsets behind them where the job resumes.
 
+    Records at a partition's stopping offset and behind it are never read, so none of them is lost.
     Used by the enumerator, from its thread.
 
     :param warn: receives ``OffsetsSkipped`` for each moved partition.
@@ -43,17 +45,17 @@ class LostRecords:
         self._skips = policy is OnDataLoss.SKIP_TO_AVAILABLE
         self._warn = warn
 
-    def skipped_at_start(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def skipped_at_start(
+        self, offsets: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """New positions for restored partitions whose next record was deleted; empty under the policy Fail.
 
         :param offsets: the next offset of each partition.
+        :param stops: stopping offsets of a bounded job.
         """
         if not self._skips:
             return {}
-        first = self._cluster.earliest(sorted(offsets))
-        return self._told(
-            offsets, {partition: first[partition] for partition, offset in offsets.items() if first[partition] > offset}
-        )
+        return self._told(offsets, self._overtaken(_unread(offsets, stops)), stops)
 
     def skipped(
         self,
@@ -73,8 +75,9 @@ class LostRecords:
         :raises KafkaAccessError: it seems to, and it is not known who leads it: see :meth:`ClusterView.confirmed_ends`.
         :raises OffsetsOvertaken: a bounded job's topic was recreated: its stopping offsets are those of the previous.
         """
+        unread = _unread(offsets, stops)
         backwards = self._backwards(
-            {partition: start for partition, start in offsets.items() if found[partition] < start}
+            {partition: start for partition, start in unread.items() if found[partition] < start}
         )
         try:
             recreated = self._recreated(backwards)
@@ -96,11 +99,7 @@ class LostRecords:
                 msg = f"{partition}: {change}; {why}"
                 raise OffsetsWentBackwards(msg)
             return {}
-        waiting = {
-            partition
-            for partition, start in offsets.items()
-            if start < min(found[partition], stops.get(partition, found[partition]))
-        }
+        waiting = {partition for partition, start in unread.items() if start < found[partition]}
         again = self.begun_again(recreated, offsets, stops)
         first = self._cluster.earliest(sorted((backwards.keys() | waiting) - truncated - again.keys()))
         overtaken = {
@@ -109,7 +108,7 @@ class LostRecords:
             if partition in backwards or offset > offsets[partition]
         }
         ended = {partition: backwards[partition] for partition in truncated}
-        return again | self._resumed_at_end(offsets, ended) | self._told(offsets, overtaken)
+        return again | self._resumed_at_end(offsets, ended) | self._told(offsets, overtaken, stops)
 
     def _recreated(self, backwards: Collection[TopicPartition]) -> frozenset[str]:
         """The recreated topics among those whose logs end before the next offset.
@@ -166,13 +165,19 @@ class LostRecords:
         ends = ends_before(beyond, self._cluster)
         return {partition: end for partition, end in ends.items() if end < beyond[partition]}
 
-    def explain(self, error: OffsetsWentBackwards, offsets: Mapping[TopicPartition, int]) -> OffsetsWentBackwards:
+    def explain(
+        self,
+        error: OffsetsWentBackwards,
+        offsets: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+    ) -> OffsetsWentBackwards:
         """Explains a reader's error: retention deleted records between the plan and the read, or a log was truncated.
 
         A reader may have asked a leader that was replaced. So its error alone proves nothing.
 
         :param error: of a reader, which knows one offset; the brokers are asked for the beginning of the log here.
         :param offsets: the next offset of each partition.
+        :param stops: stopping offsets of a bounded job.
         :returns: an error that is not fatal where the brokers do not confirm it, and under SkipToAvailable: the next
             attempt resumes at the available records.
         """
@@ -181,32 +186,49 @@ class LostRecords:
         message, remedy, confirmed = error.message, error.remedy, False
         # Without an answer of the brokers nothing is confirmed.
         with contextlib.suppress(KafkaAccessError):
-            first = self._cluster.earliest(sorted(offsets))
-            gone = sorted(partition for partition, offset in offsets.items() if first[partition] > offset)
+            unread = _unread(offsets, stops)
+            gone = self._overtaken(unread)
             if gone:
-                partition = gone[0]
+                partition = min(gone)
                 more = f" (the same in {len(gone) - 1} more partitions)" if len(gone) > 1 else ""
                 message = (
                     f"{partition}: records from offset {offsets[partition]} on are gone, the log begins at"
-                    f" {first[partition]}{more}"
+                    f" {gone[partition]}{more}"
                 )
                 remedy = f"{_MOVE_GROUP if self._is_member else _SKIP}, and {_KEEP}"
-            confirmed = bool(gone or self._backwards(offsets))
+            confirmed = bool(gone or self._backwards(unread))
         if not confirmed:
             return OffsetsOvertaken(message, remedy="the job starts again by itself, and asks the brokers once more")
         if self._skips:
             return OffsetsOvertaken(message)
         return error if message == error.message else OffsetsWentBackwards(message, remedy=remedy)
 
+    def _overtaken(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The beginnings of the logs that begin behind the next offset."""
+        first = self._cluster.earliest(sorted(offsets)) if offsets else {}
+        return {partition: begin for partition, begin in first.items() if begin > offsets[partition]}
+
     def _told(
-        self, offsets: Mapping[TopicPartition, int], available: Mapping[TopicPartition, int]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        available: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        for partition, offset in sorted(available.items()):
+        """Where the job resumes: at the first available records, but not behind a stop."""
+        found = {}
+        for partition, first in sorted(available.items()):
+            found[partition] = offset = min(first, stops.get(partition, first))
+            place = "the first available offset" if offset == first else "the stopping offset"
             number = offset - offsets[partition]
             skipped = f", {number} offset(s) skipped" if number > 0 else ""
             self._warn(
                 DriverEvent.OFFSETS_SKIPPED,
                 f"{partition}: records from offset {offsets[partition]} on are gone (topic recreated, or retention)."
-                f" The job resumes at {offset}, the first available offset{skipped}",
+                f" The job resumes at {offset}, {place}{skipped}",
             )
-        return dict(available)
+        return found
+
+
+def _unread(offsets: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The next offsets of the partitions that are not at their stop: only there can a record be lost."""
+    return {partition: at for partition, at in offsets.items() if at < stops.get(partition, MAX_OFFSET)}

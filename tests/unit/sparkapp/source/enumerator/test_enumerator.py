@@ -309,6 +309,18 @@ def test_what_a_changed_spec_asks_for_by_name_is_read_by_a_bounded_source(subscr
     assert source.offsets[B0] == 0
 
 
+def test_a_topic_that_returns_to_a_bounded_source_has_a_stop_of_its_own() -> None:
+    """The checkpoint has forgotten the offsets of the deleted topic, and has its stop still."""
+    source = enumerator(
+        cluster(), subscriber=TopicListSubscriber(("a", "b")), stopping=LatestOffsetsInitializer(),
+        deleted=OnTopicDeleted.IGNORE,
+    )  # fmt: skip
+    source.start({A0: 7, A1: 7}, {A0: 7, A1: 7, B0: 1000})
+    assert source.stops == {A0: 7, A1: 7, B0: 5}
+    source.complete(source.plan())
+    assert source.finished
+
+
 def test_another_end_has_a_bounded_source_look_for_partitions_again() -> None:
     source = enumerator(cluster(), stopping=LatestOffsetsInitializer())
     source.start({A0: 5}, None)
@@ -557,7 +569,7 @@ def test_a_member_of_a_group_gets_the_command_that_moves_the_group() -> None:
     view = cluster()
     identity = TopicIdentity(view, OnDataLoss.FAIL)
     lost = LostRecords(view, OnDataLoss.FAIL, no_warning, identity, is_member=True)
-    explained = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1})
+    explained = lost.explain(OffsetsWentBackwards("reading a-0 at 1 of 10: out of range"), {A0: 1}, {})
     assert explained.message == "a-0: records from offset 1 on are gone, the log begins at 3"
     assert "kafka-consumer-groups --reset-offsets" in explained.remedy
     assert "SkipToAvailable" not in explained.remedy
@@ -580,6 +592,52 @@ def test_a_reader_beyond_the_log_is_believed_if_the_brokers_confirm_it(
     explained = source.explain(error)
     assert explained.message == error.message
     assert explained.fatal is (confirms and lost is OnDataLoss.FAIL)
+
+
+@pytest.mark.parametrize(("start", "end"), [(500, 700), (0, 90)], ids=["retention", "truncation"])
+@pytest.mark.parametrize("policy", OnDataLoss)
+def test_what_goes_behind_a_stop_proves_no_readers_error(policy: OnDataLoss, start: int, end: int) -> None:
+    """A partition is read to its stop. The reader of another asked a leader that was replaced."""
+    view = FakeCluster({"a": 2}, {}, {A0: 100, A1: 9_000})
+    source = enumerator(view, stopping=LatestOffsetsInitializer(), lost=policy)
+    source.start({A0: 100, A1: 50}, {A0: 100, A1: 9_000})
+    source.complete(source.plan())
+    view.starts[A0], view.ends[A0] = start, end
+    told = source.explain(OffsetsWentBackwards("reading a-1 at 1050 of 2050: out of range"))
+    assert isinstance(told, OffsetsOvertaken)
+    assert told.message == "reading a-1 at 1050 of 2050: out of range"
+    assert [split.start for split in source.plan()] == [100, 1050], "nor does the plan call it lost"
+    assert not source.finished
+
+
+@pytest.mark.parametrize("stops", [{A0: 100, A1: 900}, None], ids=["of the checkpoint", "of another end"])
+def test_a_restart_skips_nothing_behind_a_stop(stops: dict[TopicPartition, int] | None) -> None:
+    heard: list[tuple[str, str]] = []
+    source = enumerator(
+        FakeCluster({"a": 2}, {A0: 500}, {A0: 700, A1: 900}), stopping=NamedStopsInitializer({A0: 100, A1: 900}),
+        lost=OnDataLoss.SKIP_TO_AVAILABLE, warnings=heard,
+    )  # fmt: skip
+    source.start({A0: 100, A1: 50}, stops)
+    assert heard == []
+    assert source.offsets == {A0: 100, A1: 50}
+
+
+def test_a_partition_that_retention_took_beyond_its_stop_resumes_at_the_stop() -> None:
+    """At a restart, and of a running job: what follows the stop was never to be read."""
+    for taken_before in (True, False):
+        heard: list[tuple[str, str]] = []
+        view = FakeCluster({"a": 1}, {}, {A0: 700})
+        source = enumerator(
+            view, stopping=NamedStopsInitializer({A0: 100}), lost=OnDataLoss.SKIP_TO_AVAILABLE, warnings=heard
+        )
+        if taken_before:
+            view.starts[A0] = 500
+        source.start({A0: 60}, {A0: 100})
+        view.starts[A0] = 500
+        assert [(split.start, split.stop) for split in source.plan()] == [(100, 100)]
+        assert source.finished
+        assert [reason for reason, _ in heard] == ["OffsetsSkipped"]
+        assert heard[0][1].endswith("The job resumes at 100, the stopping offset, 40 offset(s) skipped")
 
 
 def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() -> None:
