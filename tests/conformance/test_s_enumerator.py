@@ -93,7 +93,8 @@ def test_S10_what_a_subtask_has_read_is_not_given_again(source_fixture: SourceFi
 
 
 def test_S11_S14_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture: SourceFixture) -> None:
-    each = source_fixture.enumerator(max_rate=1)
+    clock = FakeClock()
+    each = source_fixture.enumerator(max_rate=1, clock=clock)
     assert (dict(each.offsets), each.unplanned()) == ({}, ()), "before the discovery"
     each.start(None)
     begun = {partition: partition.partition for partition in source_fixture.partitions("topic")}
@@ -104,6 +105,7 @@ def test_S11_S14_what_a_checkpoint_has_of_the_source_step_by_step(source_fixture
     each.complete(splits)
     assert each.offsets == {partition: start + 1 for partition, start in begun.items()}, "partly read"
     while any((each.pending or {}).values()):
+        clock.now += 1
         each.complete(each.plan())
     assert each.offsets == dict.fromkeys(begun, RECORDS), "all"
 

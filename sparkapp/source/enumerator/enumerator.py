@@ -200,6 +200,7 @@ class KafkaSourceEnumerator:
         if self._membership is not None and not any(backlog.values()):
             self._membership.release()
         share = self._shares.of(backlog)
+        self._rate.take(share)
         return tuple(
             KafkaPartitionSplit(partition, start, start + share[partition])
             for partition, start in sorted(positions.next.items())

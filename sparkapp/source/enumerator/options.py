@@ -16,7 +16,7 @@ class EnumeratorOptions:
     :param discovery_interval: seconds between discoveries; at most 0 discovers once, at the start.
     :param max_offsets: cap of one checkpoint, shared among partitions in proportion to their lag (case S39).
     :param max_rate: records a second of one partition; 0 is no limit.
-    :param interval: seconds between checkpoints; they count for the first plan under ``max_rate``.
+    :param interval: seconds between checkpoints; a partition's first plan has their records under ``max_rate``.
     :param stopping: stopping offsets of a bounded job; None without them.
     :param ends_by_record: some record in each partition ends it (``source.stopping.predicate``): bounded, also without
         offsets to stop at.

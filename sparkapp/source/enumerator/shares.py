@@ -31,26 +31,41 @@ class FairShares:
 
 
 class RateLimit:
-    """Limits the records of each partition in a plan; used by the enumerator.
+    """Limits the records of each partition by a credit, which grows with time and pays for plans (ADR 122).
+
+    A plan may get nothing, and the next plan gets the fraction of a record, too. What a plan leaves is kept up to the
+    records of a second or an interval: an idle time is not followed by a burst. Used by the enumerator, once a plan.
 
     :param rate: records a second of one partition; 0 is no limit.
-    :param interval: seconds between checkpoints, which count for the first plan.
+    :param interval: seconds between checkpoints, for which a partition has credit at its first plan.
+    :param clock: monotonic, in seconds.
     """
 
     def __init__(self, rate: int, *, interval: float, clock: Callable[[], float]) -> None:
         self._rate = rate
-        self._interval = interval
+        self._first = rate * interval
+        self._kept = rate * max(1.0, interval)
         self._clock = clock
-        self._planned_at: float | None = None
+        self._grown_at = clock()
+        self._credit: dict[TopicPartition, float] = {}
 
     def limited(self, backlog: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The backlog, cut at the rate times the seconds since the last plan, at least 1 record."""
-        now, before = self._clock(), self._planned_at
-        self._planned_at = now
+        """The backlog, cut at the whole records that each partition has credit for."""
         if not self._rate:
             return dict(backlog)
-        allowed = max(1, int(self._rate * (self._interval if before is None else now - before)))
-        return {partition: min(size, allowed) for partition, size in backlog.items()}
+        now, before = self._clock(), self._grown_at
+        self._grown_at = now
+        more = self._rate * (now - before)
+        grown = {partition: min(credit, self._kept) + more for partition, credit in self._credit.items()}
+        # A partition that the group takes away and gives back has no other first plan.
+        known = {each: credit for each, credit in grown.items() if each in backlog or credit < self._first}
+        self._credit = dict.fromkeys(backlog, self._first) | known
+        return {partition: min(size, int(self._credit[partition])) for partition, size in backlog.items()}
+
+    def take(self, planned: Mapping[TopicPartition, int]) -> None:
+        """The records of each partition that the plan reads, which may be less than :meth:`limited`."""
+        for partition in self._credit.keys() & planned.keys():
+            self._credit[partition] -= planned[partition]
 
 
 def shares(

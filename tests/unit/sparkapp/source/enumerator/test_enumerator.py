@@ -650,7 +650,11 @@ def test_the_rate_of_a_partition_bounds_its_share_of_the_time_that_has_passed() 
     assert sum((source.pending or {}).values()) == 9930
     clock[0] = 3.0
     assert [split.size for split in source.plan()] == [21, 0]
-    assert [split.size for split in source.plan()] == [1, 0], "never nothing, or it would not continue"
+    assert [split.size for split in source.plan()] == [0, 0], "the plan has taken it"
+    clock[0] = 3.125
+    assert [split.size for split in source.plan()] == [0, 0]
+    clock[0] = 3.25
+    assert [split.size for split in source.plan()] == [1, 0], "of the two plans together"
 
 
 def test_S36_idle_subtasks_and_empty_partitions_end_a_bounded_source() -> None:

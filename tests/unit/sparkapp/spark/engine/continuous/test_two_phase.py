@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,10 @@ from sparkapp.model.job.spec import Engine, Job
 from sparkapp.model.partition import TopicPartition
 from sparkapp.spark.engine.continuous.pace import PaceParts
 from sparkapp.spark.engine.continuous.two_phase import TwoPhasePace
+from sparkapp.spark.engine.schedule import CheckpointSchedule
 from sparkapp.spark.reporting.liveness import StreamLiveness
+from tests.support.clock import FakeClock
+from tests.support.fakes.limited_source import LimitedSource
 from tests.support.jobs.plain_job import plain_spec
 
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -156,3 +160,28 @@ def test_where_the_driver_plans_all_ranges_a_checkpoint_begins_when_it_is_due(
 def test_a_checkpoint_is_open_for_a_small_part_of_a_transactions_time_out(timeout: int, seconds: float) -> None:
     rig = Rig(sink=replace(JOB.spec.sink, transaction_timeout_seconds=timeout))
     assert rig.lead == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("rate", "millis"), [(1, 20), (3, 100), (19, 100), (1, 10_000)])
+def test_plans_without_records_are_followed_by_others_after_a_pause(rate: int, millis: int) -> None:
+    """The rate leaves less than a record to a plan."""
+    clock = FakeClock()
+    source = LimitedSource(rate, interval_millis=millis, clock=clock)
+    rig = Rig()
+    parts: Any = rig.pace
+    coordinator: Any = SimpleNamespace(forget_settled=lambda: None, renew=lambda: None)
+    parts._enumerator = source.enumerator
+    parts._schedule = CheckpointSchedule(
+        source.job, enumerator=source.enumerator, coordinator=coordinator, idle_work=lambda: nullcontext(True),
+        clock=clock,
+    )  # fmt: skip
+
+    def advance(seconds: float, *, draining: bool) -> None:
+        clock.sleep(seconds)
+
+    rig.pipeline.advance = advance  # type: ignore[method-assign]
+    rig.pipeline.begin = lambda splits, _: source.complete(splits)  # type: ignore[method-assign, assignment]
+    while clock.now < 60:
+        assert rig.pace.step(draining=False)
+    assert source.read == pytest.approx(rate * 60, abs=rate * max(1, millis / 1000) + 1)
+    assert len(clock.slept) <= 60 / 0.009

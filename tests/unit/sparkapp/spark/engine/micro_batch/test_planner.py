@@ -12,12 +12,14 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import CheckpointConflict, TransactionError
 from sparkapp.model.job.spec import Job
 from sparkapp.model.partition import TopicPartition
+from sparkapp.source.enumerator.enumerator import KafkaSourceEnumerator
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
 from sparkapp.spark.engine.micro_batch.stream_state import StreamState
 from sparkapp.spark.reporting.liveness import StreamLiveness
 from sparkapp.spark.state.query_log import EngineState, encode_engine, restored_engine
 from tests.support.clock import FakeClock
 from tests.support.fakes.coordinators import FakeCoordinator
+from tests.support.fakes.limited_source import LimitedSource
 from tests.support.jobs.plain_job import plain_spec
 
 PARTITION = TopicPartition("in", 0)
@@ -63,8 +65,9 @@ class Planned:
     def __init__(
         self,
         document: CheckpointDocument,
-        enumerator: Enumerator,
+        enumerator: Enumerator | KafkaSourceEnumerator,
         *,
+        job: Job = JOB,
         coordinator: FakeCoordinator | None = None,
         clock: FakeClock | None = None,
     ) -> None:
@@ -72,7 +75,7 @@ class Planned:
         self.clock = clock or FakeClock()
         fakes: Any = {"enumerator": enumerator, "coordinator": coordinator or FakeCoordinator(document, JOB)}
         self.planner = MicroBatchPlanner(
-            JOB, stream=self.stream, restored=restored_engine(document), liveness=StreamLiveness(), clock=self.clock,
+            job, stream=self.stream, restored=restored_engine(document), liveness=StreamLiveness(), clock=self.clock,
             **fakes,
         )  # fmt: skip
 
@@ -111,6 +114,18 @@ def test_records_that_come_in_the_middle_of_a_round_are_in_the_next_plan_of_all(
     enumerator.waiting = 10
     assert planned.latest(5, 1) == 5, "the first reader learned that there is nothing"
     assert [planned.latest(5, reader) for reader in (0, 1)] == [6, 6]
+
+
+def test_plans_that_the_rate_leaves_without_records_are_followed_by_others() -> None:
+    clock = FakeClock()
+    source = LimitedSource(3, interval_millis=100, clock=clock)
+    planned = Planned(DOCUMENT, source.enumerator, job=source.job, clock=clock)
+    for _ in range(6000):  # Spark asks every 10 ms
+        start = planned.planner.plan
+        if planned.latest_at(clock.now + 0.01) != start:
+            source.complete(planned.planner.splits)
+            planned.complete()
+    assert source.read == pytest.approx(3 * 60, abs=4)
 
 
 def test_another_plan_than_the_newest_is_refused(enumerator: Enumerator) -> None:
