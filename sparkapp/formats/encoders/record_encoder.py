@@ -159,13 +159,15 @@ def _encode_of(chosen: SinkFormat, side: str, kind: SinkEncoding, column: pa.Dat
 
 
 def _text_of(side: str, column: pa.DataType, path: str) -> Encode:
+    """The text that Spark's CAST to STRING gives."""
     if column in _TEXTS:
         return lambda values: values
-    fits = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal128, pa.types.is_date32, pa.types.is_null)
-    if not any(is_kind(column) for is_kind in fits):
-        text = f"column {path} is {spark_name(column)}, and string takes text, whole numbers, decimals, dates, booleans"
-        raise Unfit(text, f"cast it: CAST({path} AS STRING) AS {path}; or set sink.format.{side} to json or raw")
-    return lambda values: values.cast(pa.string())
+    if pa.types.is_integer(column) or pa.types.is_boolean(column) or pa.types.is_null(column):
+        return lambda values: values.cast(pa.string())  # these have a single text
+    if pa.types.is_decimal128(column) or pa.types.is_date32(column):
+        return _kernel("cast", json_plan(column, path), b"")
+    text = f"column {path} is {spark_name(column)}, and string takes text, whole numbers, decimals, dates, booleans"
+    raise Unfit(text, f"cast it: CAST({path} AS STRING) AS {path}; or set sink.format.{side} to json or raw")
 
 
 def _kernel(name: str, plan: Node, prefix: bytes) -> Encode:

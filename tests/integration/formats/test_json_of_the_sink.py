@@ -1,4 +1,4 @@
-"""``sink.format: json`` has the text of Spark's ``to_json``."""
+"""``sink.format: json`` has the text of Spark's ``to_json``, and ``string`` that of its ``CAST``."""
 
 from __future__ import annotations
 
@@ -88,3 +88,15 @@ def test_every_row_has_the_text_of_spark(spark: SparkSession) -> None:
     for row, by_us, by_spark in zip(rows, ours, judge, strict=True):
         assert as_judged(by_us) == as_judged(by_spark), row
     assert sum(map(str.__eq__, ours, judge)) > len(rows) / 2, "most texts are equal as a whole"
+
+
+def test_a_string_has_the_text_of_a_cast(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT date_add(DATE'1970-01-01', n) AS key, CAST(CAST(n AS STRING) || 'E-10' AS DECIMAL(38, 18)) AS value"
+        " FROM VALUES (-719529), (-719528), (-1), (0), (100), (2932896), (2932897), (20000000) AS numbers(n)"
+    ).coalesce(1)
+    judge = frame.selectExpr("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value").collect()
+    chosen = SinkFormat(key=SinkEncoding.STRING, value=SinkEncoding.STRING)
+    encoder = RecordEncoder(Sink(topic="t", transactional_id_prefix="p", format=chosen))
+    ours = [row for batch in frame.toArrow().to_batches() for row in encoder.encode(batch).to_pylist()]
+    assert [(row["key"].decode(), row["value"].decode()) for row in ours] == [tuple(row) for row in judge]

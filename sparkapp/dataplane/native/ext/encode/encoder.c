@@ -34,6 +34,7 @@ static int encoder_init(Encoder *self, PyObject *arguments, PyObject *keywords) 
         return -1;
     }
     self->write = strcmp(format, "avro") == 0       ? avro_write
+                  : strcmp(format, "cast") == 0     ? cast_write
                   : strcmp(format, "json") == 0     ? json_write
                   : strcmp(format, "protobuf") == 0 ? protobuf_write
                                                     : NULL;
@@ -121,8 +122,8 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-PyDoc_STRVAR(type_doc, "Encoder(format, plan, prefix)\n\nEncodes the rows of an Arrow array by a plan as avro, json or "
-                       "protobuf, each behind the prefix.");
+PyDoc_STRVAR(type_doc, "Encoder(format, plan, prefix)\n\nEncodes the rows of an Arrow array by a plan as avro, cast, "
+                       "json or protobuf, each behind the prefix.");
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)type_doc},
     {Py_tp_new, PyType_GenericNew},

@@ -159,7 +159,7 @@ bool json_write(Buffer *out, const Node *node, int64_t row, Failure *failure) {
     }
     case WRITE_DECIMAL: {
         unsigned __int128 value = node_decimal(node, row, &negative);
-        decimal_text(out, value, negative, node->number);
+        decimal_text(out, value, negative, node->number, false);
         return true;
     }
     case WRITE_TEXT:

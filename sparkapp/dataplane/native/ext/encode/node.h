@@ -134,6 +134,6 @@ static inline int64_t node_inner(const Node *node, int64_t row) { return row + n
 
 /* Appends a row. False: it cannot be written, and `failure` says why; the buffer then has a part of it. */
 typedef bool RowWriter(Buffer *out, const Node *node, int64_t row, Failure *failure);
-RowWriter avro_write, json_write, protobuf_write;
+RowWriter avro_write, cast_write, json_write, protobuf_write;
 
 #endif

@@ -150,14 +150,14 @@ bool double_text(Buffer *out, double value, Digits wanted) {
     return shortest(out, value, is_float);
 }
 
-void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t scale) {
+void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t scale, bool plain) {
     char digits[DIGITS];
     int64_t count = (int64_t)digits_of(value, digits);
     if (negative) {
         buffer_append(out, "-", 1);
     }
     int64_t exponent = count - 1 - scale;
-    if (scale < 0 || exponent < -6) { /* BigDecimal.toString */
+    if (!plain && (scale < 0 || exponent < -6)) {
         buffer_append(out, digits, 1);
         if (count > 1) {
             buffer_append(out, ".", 1);
@@ -166,6 +166,13 @@ void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t s
         if (exponent != 0) {
             buffer_append(out, exponent > 0 ? "E+" : "E", exponent > 0 ? 2 : 1);
             integer_text(out, exponent);
+        }
+        return;
+    }
+    if (scale <= 0) {
+        buffer_append(out, digits, (size_t)count);
+        for (int64_t left = value == 0 ? 0 : scale; left < 0; left++) {
+            buffer_append(out, "0", 1);
         }
         return;
     }
@@ -178,10 +185,8 @@ void decimal_text(Buffer *out, unsigned __int128 value, bool negative, int64_t s
         return;
     }
     buffer_append(out, digits, (size_t)(count - scale));
-    if (scale > 0) {
-        buffer_append(out, ".", 1);
-        buffer_append(out, digits + count - scale, (size_t)scale);
-    }
+    buffer_append(out, ".", 1);
+    buffer_append(out, digits + count - scale, (size_t)scale);
 }
 
 static int64_t floor_div(int64_t value, int64_t by) { return value / by - (value % by < 0); }

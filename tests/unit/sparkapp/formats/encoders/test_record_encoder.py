@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -92,6 +93,32 @@ def test_text_and_bytes_are_written_as_they_are() -> None:
     views = pa.array(["a"], pa.string_view())
     assert rows(encoder(value=STRING), {"value": views}) == [{"value": "a"}]
     assert rows(encoder(value=JSON), {"value": pa.array(["a"]).dictionary_encode()}) == [{"value": b'"a"'}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (pa.decimal128(38, 18), {"0": "0.000000000000000000", "0.00000001": "0.000000010000000000",
+                                 "-1.5": "-1.500000000000000000"}),
+        (pa.decimal128(38, 38), {"-1E-38": f"-0.{'0' * 37}1"}),
+        (pa.decimal128(38, 0), {"9" * 38: "9" * 38, "0": "0", "-70": "-70"}),
+        (pa.decimal128(5, -3), {"12E5": "1200000", "0": "0"}),
+        (pa.date32(), {"0": "1970-01-01", "-719529": "-0001-12-31", "-719528": "0000-01-01",
+                       "2932896": "9999-12-31", "2932897": "+10000-01-01", "20000000": "+56728-02-22"}),
+        (pa.int8(), {"-128": "-128"}),
+        (pa.uint64(), {str(2**64 - 1): str(2**64 - 1)}),
+        (pa.bool_(), {"1": "true", "0": "false"}),
+    ],
+)  # fmt: skip
+def test_string_has_the_text_of_a_cast_in_sql(kind: pa.DataType, texts: dict[str, str]) -> None:
+    numbers = [Decimal(number) for number in texts]
+    of_kind: pa.Array[Any] = pa.array(numbers, kind) if pa.types.is_decimal(kind) else pa.array(
+        [int(number) for number in numbers], pa.int32() if kind in (pa.date32(), pa.bool_()) else kind
+    ).cast(kind)  # fmt: skip
+    with_null = pa.concat_arrays([pa.nulls(2, kind), of_kind]).slice(1)
+    found = encoder(key=STRING, value=STRING).encode(pa.record_batch({"key": with_null, "value": with_null}))
+    assert found["key"].cast(pa.string()).to_pylist() == [None, *texts.values()]
+    assert found["value"].equals(found["key"])
 
 
 def test_only_what_the_sink_routes_by_is_passed_on() -> None:
