@@ -28,6 +28,7 @@ _PROBLEMS = {
     "range": "has a number beyond the range of the schema's type",
     "finite": "is no finite number, and the schema takes no other",
     "oneof": "has a value, and another field of its oneof has one, too",
+    "unset": "is false, and the schema has an Empty that is always written",
     "offsets": "has offsets outside its data: the array is damaged",
 }
 Encode = Callable[[Any], Any]

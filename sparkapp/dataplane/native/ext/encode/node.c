@@ -7,7 +7,7 @@
 enum { DEEPEST = 200 };
 
 const char NULL_VALUE[] = "null", NO_SYMBOL[] = "symbol", WRONG_SIZE[] = "size", OUT_OF_RANGE[] = "range",
-           BAD_OFFSETS[] = "offsets", NOT_FINITE[] = "finite", TWO_OF_ONEOF[] = "oneof";
+           BAD_OFFSETS[] = "offsets", NOT_FINITE[] = "finite", TWO_OF_ONEOF[] = "oneof", NOT_SET[] = "unset";
 
 static const char *const layouts[] = {
     [LAYOUT_NONE] = "none",       [LAYOUT_NULL] = "null",

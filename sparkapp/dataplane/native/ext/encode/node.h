@@ -94,7 +94,8 @@ typedef struct {
     const char *path;
 } Failure;
 
-extern const char NULL_VALUE[], NO_SYMBOL[], WRONG_SIZE[], OUT_OF_RANGE[], BAD_OFFSETS[], NOT_FINITE[], TWO_OF_ONEOF[];
+extern const char NULL_VALUE[], NO_SYMBOL[], WRONG_SIZE[], OUT_OF_RANGE[], BAD_OFFSETS[], NOT_FINITE[], TWO_OF_ONEOF[],
+    NOT_SET[];
 
 /* Reads Python's plan: (write, layout, column, number, null branch, value branch, text, path, children). False: a Python
  * error is set. A tree that was begun is freed by node_free(). */

@@ -228,7 +228,10 @@ static bool field_append(Buffer *out, const Node *node, int64_t row, Failure *fa
     uint64_t bits;
     switch (node->write) {
     case WRITE_EMPTY:
-        return !node_boolean(node, row) || message_append(out, node, row, failure);
+        if (!node_boolean(node, row)) { /* as a null */
+            return node->null_branch == PRESENCE_EXPLICIT || fails(failure, node, NOT_SET);
+        }
+        return message_append(out, node, row, failure);
     case WRITE_MOMENT:
     case WRITE_WRAPPED:
     case WRITE_RECORD:

@@ -203,6 +203,28 @@ def test_empty_and_null_columns() -> None:
     assert encoded(described, pa.array([{"i": None}], pa.struct([("i", pa.null())]))) == [b""]
 
 
+EMPTY = ".google.protobuf.Empty"
+
+
+@pytest.mark.parametrize(
+    ("fields", "column", "wrap", "path", "content"),
+    [
+        (field("n", 1, EMPTY, MANY), pa.list_(pa.bool_()), lambda value: [True, value], "n[]", b"\x0a\0\x0a\0"),
+        (field("n", 1, ".t.All.NEntry", MANY) + entry("NEntry", "TYPE_STRING", EMPTY), pa.map_(pa.string(), pa.bool_()),
+         lambda value: [("a", value)], "n{}", b"\x0a\5\x0a\1a\x12\0"),
+        (field("n", 1, EMPTY, "label: LABEL_REQUIRED"), pa.bool_(), lambda value: value, "n", b"\x0a\0"),
+    ],
+)  # fmt: skip
+def test_an_empty_that_is_always_written_takes_true_alone(
+    fields: str, column: pa.DataType, wrap: Any, path: str, content: bytes
+) -> None:
+    described, kind = message(fields, syntax="proto2"), pa.struct([("n", column)])
+    assert encoded(described, pa.array([{"n": wrap(True)}], kind)) == [content]
+    with pytest.raises(_kafka_arrow.Unencodable) as caught:
+        encoded(described, pa.array([{"n": wrap(False)}], kind))
+    assert caught.value.args == (0, path, "unset")
+
+
 def test_text_that_is_no_utf_8_is_made_valid() -> None:
     column = pa.array([b"a\xffb"], pa.binary()).view(pa.string())
     values = pa.StructArray.from_arrays([column], ["s"])
