@@ -50,12 +50,12 @@ class Schemas:
             if isinstance(at.schema, bool):
                 return at
             if not isinstance(at.schema, dict):
-                raise self._refused(f"has {json.dumps(at.schema)} in the place of a schema")
+                raise self.refused(f"has {json.dumps(at.schema)} in the place of a schema")
             reference = at.schema.get("$ref")
             if reference is None:
                 return at
             at = self._target(at, str(reference))
-        raise self._refused("has references in a circle")
+        raise self.refused("has references in a circle")
 
     def branches(self, at: Shown) -> list[Shown]:
         """The schemas of which a value has to fit one; empty without a choice.
@@ -65,29 +65,30 @@ class Schemas:
         found = [name for name in _CHOICES if name in at.schema]
         if not found:
             if isinstance(at.schema.get("items"), list) or "prefixItems" in at.schema:
-                raise self._refused("has an array with a schema for each place")
+                raise self.refused("has an array with a schema for each place")
             return []
         choices = at.schema[found[0]]
         further = _ASSERTIONS & set(at.schema) - {found[0]}
         if further or not isinstance(choices, list) or not choices or (found[0] == "allOf" and len(choices) > 1):
-            raise self._refused(f"combines {found[0]} with {', '.join(sorted(further)) or 'several schemas'}")
+            raise self.refused(f"combines {found[0]} with {', '.join(sorted(further)) or 'several schemas'}")
         return [at.inner(choice) for choice in choices]
+
+    def refused(self, what: str) -> SchemaUnusable:
+        """The error for what columns cannot be judged by."""
+        return SchemaUnusable(f"{self._where} {what}", remedy="write with a schema without it, or set value: json")
 
     def _target(self, at: Shown, reference: str) -> Shown:
         name, _, pointer = reference.partition("#")
         document = name or at.document
         if document not in self._documents:
-            raise self._refused(f"has $ref {reference!r}, and no reference of that name")
+            raise self.refused(f"has $ref {reference!r}, and no reference of that name")
         schema = self._documents[document]
         for part in pointer.strip("/").split("/") if pointer.strip("/") else ():
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(schema, dict) or key not in schema:
-                raise self._refused(f"has $ref {reference!r}, which does not exist")
+                raise self.refused(f"has $ref {reference!r}, which does not exist")
             schema = schema[key]
         return Shown(document, schema)
-
-    def _refused(self, what: str) -> SchemaUnusable:
-        return SchemaUnusable(f"{self._where} {what}", remedy="write with a schema without it, or set value: json")
 
 
 def load(text: str, where: str) -> JsonSchema:

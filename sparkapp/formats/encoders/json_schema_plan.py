@@ -74,17 +74,35 @@ class _Planner:
         return (not types or "null" in types) and (symbols is None or None in symbols)
 
     def _of_branches(self, branches: list[Shown], node: Node, kind: pa.DataType, path: str, depth: int) -> Node:
-        refusals = []
+        """The plan of what any branch takes. A ``oneOf`` is judged as an ``anyOf``: what two branches share depends on
+        keywords about the value, which are not judged."""
+        refusals: list[Unfit] = []
+        plans: list[Node] = []
         for branch in branches:
             try:
-                return self.of(branch, node, kind, path, depth)
+                plans.append(self.of(branch, node, kind, path, depth))
             except Unfit as unfit:
                 if _types(self._schemas.resolved(branch).schema) != ("null",):
                     refusals.append(unfit)
+                continue
+            if plans[-1] == node:
+                return node
+        if plans:
+            return self._united(plans, path)
         if len(refusals) == 1:
             raise refusals[0]
         text = f"column {path or 'value'} is {spark_name(kind)}, and the schema has a choice of other types"
         raise Unfit(text, "cast the column to a type of the choice")
+
+    def _united(self, plans: list[Node], path: str) -> Node:
+        first = plans[0]
+        if all(plan.write == "symbol" for plan in plans):
+            symbols = dict.fromkeys(symbol for plan in plans for symbol in plan.children)
+            return first._replace(children=tuple(symbols))
+        if any(plan != first for plan in plans):
+            what = f"has a choice with several branches for column {path or 'value'}, which take different values"
+            raise self._schemas.refused(what)
+        return first
 
     @staticmethod
     def _type_of(kind: pa.DataType, types: tuple[str, ...], schema: Mapping[str, Any]) -> str | None:

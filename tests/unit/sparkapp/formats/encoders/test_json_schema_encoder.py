@@ -120,6 +120,54 @@ def test_a_property_may_have_a_pattern_or_any_name() -> None:
     assert encoded({"type": "object"}, pa.array([{"c": 1}])) == [{"c": 1}]
 
 
+A, B, C = {"const": "A", "title": "first"}, {"enum": ["B"], "title": "second"}, {"const": "C"}
+
+
+@pytest.mark.parametrize("choice", ["oneOf", "anyOf"])
+@pytest.mark.parametrize(
+    ("branches", "values"),
+    [
+        ([A, B], ["B", "A"]),
+        ([{"type": "null"}, A, B], ["A", None, "B"]),
+        ([{"type": "integer"}, {"anyOf": [A, C]}, B], ["A", "B", "C"]),
+        ([{"type": "string", "format": "uuid"}, A], ["x"]),
+        ([A, {"type": "string", "format": "uuid"}], ["x"]),
+    ],
+)
+def test_a_text_may_be_of_any_branch(choice: str, branches: list[Any], values: list[Any]) -> None:
+    schema = properties(n={choice: branches})
+    rows = encoded(schema, pa.array([{"n": value} for value in values]))
+    assert rows == [{} if value is None else {"n": value} for value in values]
+    if "uuid" not in str(branches):
+        with pytest.raises(_kafka_arrow.Unencodable) as caught:
+            encoded(schema, pa.array([{"n": "A"}, {"n": "D"}]))
+        assert caught.value.args == (1, "n", "symbol")
+
+
+@pytest.mark.parametrize(
+    ("branches", "value"),
+    [
+        ([properties("x", x=A), properties("x", x=B)], {"x": "B"}),
+        ([properties("x", x={"type": "string"}), properties(x=A)], {"x": "B"}),
+        ([{"type": "array", "items": A}, {"type": "array", "items": B}], ["B"]),
+    ],
+)
+def test_a_choice_whose_branches_judge_a_column_differently_is_refused(branches: list[Any], value: Any) -> None:
+    kind = pa.struct([("n", pa.infer_type([value]))])
+    with pytest.raises(SchemaUnusable, match=r"the schema has a choice .* column n") as caught:
+        json_schema_plan(schemas(properties(n={"anyOf": branches})), kind, "")
+    assert "value: json" in caught.value.remedy
+
+
+def test_a_choice_with_a_branch_that_takes_all_takes_all() -> None:
+    inner = properties("x", x=A)
+    for branches in ([inner, True], [{"type": "object"}, inner], [inner, {"type": "integer"}, inner]):
+        assert encoded(properties(n={"anyOf": branches}), pa.array([{"n": {"x": "A"}}])) == [{"n": {"x": "A"}}]
+    assert encoded(properties(n={"anyOf": [inner, {"type": "object"}]}), pa.array([{"n": {"x": "D"}}]))
+    numbers = properties(n={"anyOf": [{"type": "integer"}, {"type": "number"}]})
+    assert encoded(numbers, pa.array([{"n": 1}])) == [{"n": 1}]
+
+
 INTEGER, TEXT, NULLABLE = {"type": "integer"}, {"type": "string"}, {"type": ["string", "null"]}
 
 
