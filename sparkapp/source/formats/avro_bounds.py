@@ -128,17 +128,23 @@ class _Shapes:
 
 
 def limit_decimals() -> None:
-    """Limits the length of decimals in fastavro's readers of logical types; called once, when the decoder is loaded."""
+    """Limits bytes and digits of decimals in fastavro's readers of logical types; called once, when the decoder is
+    loaded."""
     readers = fastavro.read.LOGICAL_READERS
     for kind in ("bytes-decimal", "fixed-decimal"):
         readers[kind] = _limited(readers[kind])
 
 
 def _limited(read: Callable[..., Any]) -> Callable[..., Any]:
-    def limited(data: bytes, *schemas: Any) -> Any:
+    def limited(data: bytes, writer: Mapping[str, Any], *reader: Any) -> Any:
         if len(data) > _MAX_DECIMAL_BYTES:
             msg = f"a decimal of {len(data)} bytes"
             raise BadRecord(msg)
-        return read(data, *schemas)
+        number = read(data, writer, *reader)
+        # fastavro rounds it to the precision, which leaves the place of its first digit or moves it up.
+        if number.adjusted() + writer.get("scale", 0) >= writer["precision"]:
+            msg = f"a decimal with more digits than the {writer['precision']} of its writer's schema"
+            raise BadRecord(msg)
+        return number
 
     return limited

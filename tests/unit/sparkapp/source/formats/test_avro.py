@@ -255,6 +255,20 @@ def test_a_value_outside_its_columns_range_is_an_error_of_that_record_alone(serv
     assert [error is not None for error in errors] == [False, True, False]
 
 
+@pytest.mark.parametrize("raw", ["bytes", {"type": "fixed", "name": "F", "size": 4}])
+def test_a_decimal_with_more_digits_than_its_writer_allows_is_an_error(server: RegistryServer, raw: object) -> None:
+    base = raw if isinstance(raw, dict) else {"type": raw}
+    writer, reader = ({**base, "logicalType": "decimal", "precision": most, "scale": 2} for most in (4, 9))
+    number = server.register("s", record(("money", writer)))
+    unscaled = (9999, -9999, 0, 10000, 123456, -123400)
+    values = [
+        framed(number, record(("money", raw)), {"money": each.to_bytes(4, "big", signed=True)}) for each in unscaled
+    ]
+    rows, errors = decode(server, record(("money", reader)), *values)
+    assert rows == [{"money": Decimal(text)} for text in ("99.99", "-99.99", "0.00")] + [None] * 3
+    assert errors == [None] * 3 + ["a decimal with more digits than the 4 of its writer's schema"] * 3
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
