@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
@@ -15,6 +16,7 @@ from kafkasparkjob_operator.decisions.checks.snapshots import may_keep_state
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from kafkasparkjob_operator.identity import ANNOTATION_PAUSE, JobIdentity, JobKey
 from kafkasparkjob_operator.observation.ages import UNKNOWN, Ages, ObservedReport, is_heartbeat, marks_of
+from kafkasparkjob_operator.observation.named_snapshots import NamedSnapshots
 from kafkasparkjob_operator.observation.observation import (
     JobResource,
     Observation,
@@ -34,6 +36,8 @@ ENDED_KEPT = 8
 """Finished drivers of a job whose termination messages are kept."""
 FRESH_SECONDS = 120.0
 """Age of a report at which its driver counts as gone, for what is no decision about the job."""
+SPARED_SECONDS = 300.0
+"""Pause behind a deletion of a snapshot that was not carried out."""
 _MAX_FLAG = 8
 """Characters of an annotation that are kept: more than ``true`` has."""
 _METADATA = (
@@ -88,6 +92,7 @@ class Cache:
         self._standby_refused: dict[JobKey, tuple[str, int, float]] = {}
         self._snapshots: dict[JobKey, dict[str, SnapshotView]] = {}
         self._job_of_snapshot: dict[JobKey, JobKey] = {}
+        self._named, self._spared = NamedSnapshots(), dict[JobKey, float]()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -166,6 +171,7 @@ class Cache:
         }
         self._jobs[key] = (str(meta.get("resourceVersion", "")), json.dumps(slim, separators=(",", ":")).encode())
         self._needs.put(key, need_of(body, self._settings))
+        self._named.put(key, slim["spec"])
         modules = config_map_of(slim["spec"])
         if modules:
             self._modules[key] = modules
@@ -196,6 +202,7 @@ class Cache:
 
     def _drop(self, key: JobKey) -> None:
         self._needs.drop(key)
+        self._named.drop(key)
         for part in (
             self._jobs, self._pods, self._reports, self._ended, self._attempts, self._observed, self._code,
             self._standby_refused, self._modules,
@@ -252,6 +259,7 @@ class Cache:
         :param snapshot: its namespace and name.
         :returns: its job; None where it is unknown.
         """
+        self._spared.pop(snapshot, None)
         key = self._job_of_snapshot.pop(snapshot, None)
         if key is not None:
             self._snapshots[key].pop(snapshot.name, None)
@@ -261,7 +269,17 @@ class Cache:
 
     def snapshots(self, key: JobKey) -> tuple[SnapshotView, ...]:
         """The snapshots that the operator has made of jobs of that name."""
-        return tuple(self._snapshots.get(key, {}).values())
+        found = self._snapshots.get(key, {}).values()
+        return tuple(
+            replace(view, kept=True) if self._is_kept(JobKey(key.namespace, view.name)) else view for view in found
+        )
+
+    def _is_kept(self, snapshot: JobKey) -> bool:
+        return snapshot in self._named or self._clock() < self._spared.get(snapshot, 0.0)
+
+    def spare_snapshot(self, snapshot: JobKey) -> None:
+        """Notes that a snapshot was not deleted as planned: no plan deletes it for :data:`SPARED_SECONDS`."""
+        self._spared[snapshot] = self._clock() + SPARED_SECONDS
 
     def put_report(self, key: JobKey, body: Mapping[str, Any]) -> bool:
         """Stores a report that the watch has brought.

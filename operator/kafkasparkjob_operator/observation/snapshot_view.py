@@ -24,6 +24,7 @@ class SnapshotView:
     :param state: empty where the operator has not looked at it yet.
     :param created: by the API server's clock; None where it cannot be read.
     :param checkpoint: number of the checkpoint that it holds; 0 for none.
+    :param kept: no plan deletes it: a spec names it, or the API server did not let it go just now.
     """
 
     name: str
@@ -34,6 +35,7 @@ class SnapshotView:
     message: str = ""
     created: datetime | None = None
     checkpoint: int = 0
+    kept: bool = False
 
 
 def snapshot_view(body: Mapping[str, Any]) -> tuple[JobKey, SnapshotView] | None:

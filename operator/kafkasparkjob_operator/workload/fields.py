@@ -298,7 +298,12 @@ class SnapshotPolicy:
         low=10,
         high=31536000,
     )
-    count: int = at("Number of periodic snapshots to keep: the newest that are Ready.", default=7, low=1, high=100)
+    count: int = at(
+        "Number of periodic snapshots to keep: the newest that are Ready. Those that a spec names stay in addition.",
+        default=7,
+        low=1,
+        high=100,
+    )
     max_age_seconds: int | None = at(
         "Age at which a periodic snapshot is deleted, in seconds. The newest stays at any age. Without the field the"
         " count alone decides.",

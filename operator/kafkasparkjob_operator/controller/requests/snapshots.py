@@ -16,12 +16,15 @@ from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED, REFUSE
 from kafkasparkjob_operator.decisions.plan import CreateSnapshot, DeleteSnapshot, Plan
 from kafkasparkjob_operator.identity import API_VERSION, ROLE_SNAPSHOT, JobIdentity, JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, NotLeading, ObjectExists, ObjectRefused
+from kafkasparkjob_operator.observation.named_snapshots import named_snapshots
 from kafkasparkjob_operator.observation.observation import JobResource
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.snapshot_fields import SnapshotTrigger
 from sparkapp.model import names
 
+LISTED_SECONDS = 10.0
+"""Age of a list of jobs that is used again: jobs with one schedule delete their oldest snapshots at one time."""
 _PERIODIC = SnapshotTrigger.PERIODIC
 LOG = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class SnapshotRequests:
         self._runner = runner
         self._recorder = recorder
         self._cache = cache
+        self._named: dict[str, tuple[datetime, frozenset[str]]] = {}
 
     async def carry_out(self, job: JobResource, the_plan: Plan, status: Mapping[str, Any]) -> Mapping[str, Any]:
         """
@@ -68,7 +72,11 @@ class SnapshotRequests:
         self._cache.put_snapshot(body)
 
     async def _delete(self, action: DeleteSnapshot, job: JobIdentity) -> None:
-        """Deletes it, unless somebody has just deleted the successor without which it stays."""
+        """Deletes it, unless a spec names it, or somebody has just deleted the successor without which it stays."""
+        key = JobKey(job.namespace, action.name)
+        if action.name in await self._named_in(job.namespace):
+            self._cache.spare_snapshot(key)
+            return
         cluster = self._runner.guard()
         if action.successor:
             body = await cluster.get(names.SNAPSHOT_KIND, job.namespace, action.successor)
@@ -76,7 +84,20 @@ class SnapshotRequests:
                 self._cache.drop_snapshot(JobKey(job.namespace, action.successor))
                 return
         await cluster.delete(names.SNAPSHOT_KIND, job.namespace, action.name, uid=action.uid)
-        self._cache.drop_snapshot(JobKey(job.namespace, action.name))
+        self._cache.drop_snapshot(key)
+
+    async def _named_in(self, namespace: str) -> frozenset[str]:
+        """What the specs of the jobs of a namespace name: the cache may be behind, or empty with a new operator."""
+        now = self._now()
+        self._named = {
+            name: kept for name, kept in self._named.items() if 0 <= (now - kept[0]).total_seconds() < LISTED_SECONDS
+        }
+        if namespace not in self._named:
+            found: set[str] = set()
+            async for page in self._runner.guard().list_jobs(namespace):
+                found.update(*(named_snapshots(body.get("spec")) for body in page))
+            self._named[namespace] = (now, frozenset(found))
+        return self._named[namespace][1]
 
     async def _refused(
         self, job: JobResource, action: CreateSnapshot | DeleteSnapshot, status: Mapping[str, Any], error: ClusterError

@@ -16,6 +16,7 @@ from kafkasparkjob_operator.decisions.plan import Action, CreateSnapshot, Delete
 from kafkasparkjob_operator.decisions.revisions.refusal import Cause
 from kafkasparkjob_operator.decisions.standby import Step
 from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.observation.named_snapshots import named_snapshots
 from kafkasparkjob_operator.observation.observation import JobResource, Observation
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.status.phases import SNAPSHOT_SECONDS, Phase
@@ -135,9 +136,10 @@ def last_snapshot(observation: Observation) -> SnapshotView | None:
 
 def _own(observation: Observation, trigger: SnapshotTrigger) -> list[SnapshotView]:
     """The snapshots of this incarnation of the resource with that cause, the newest first."""
-    uid = observation.job.identity.uid
+    uid, named = observation.job.identity.uid, named_snapshots(observation.job.spec)
     found = (each for each in observation.snapshots if each.job_uid == uid and each.trigger == trigger)
-    return sorted(found, key=lambda each: (_created(each), each.name), reverse=True)
+    marked = (replace(each, kept=True) if each.name in named else each for each in found)
+    return sorted(marked, key=lambda each: (_created(each), each.name), reverse=True)
 
 
 def due_times(job: JobIdentity, policy: SnapshotPolicy, now: datetime) -> tuple[datetime, datetime]:
@@ -209,11 +211,13 @@ def _surplus(
     """Deletions, and seconds until the age of a snapshot is the next reason.
 
     The newest that is Ready is never deleted: the others are deleted because it exists. Failed snapshots hold nothing,
-    so all go but the newest of all.
+    so all go but the newest of all. What is kept stays in addition: it makes no other go sooner.
     """
     ready, again = _ready(own), math.inf
-    gone = [_deletion(each) for each in own[1:] if each.state == SnapshotState.FAILED]
+    gone = [_deletion(each) for each in own[1:] if each.state == SnapshotState.FAILED and not each.kept]
     for place, each in enumerate(ready[1:], start=1):
+        if each.kept:
+            continue
         left = math.inf
         if max_age is not None:
             left = max_age - (now.timestamp() - _created(each))

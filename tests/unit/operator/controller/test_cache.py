@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasparkjob_operator.controller.cache import Cache
+from kafkasparkjob_operator.controller.cache import SPARED_SECONDS, Cache
 from kafkasparkjob_operator.controller.metrics import OperatorMetrics
-from kafkasparkjob_operator.identity import JobIdentity
+from kafkasparkjob_operator.identity import JobIdentity, JobKey
 from sparkapp.model import names
 from sparkapp.model.report import DriverState, Report, encode_report
 from tests.support.kubernetes.operator_fixture import KEY, job_body
@@ -87,3 +87,41 @@ def test_a_report_counts_where_the_resource_owns_its_config_map() -> None:
     assert cache.report(KEY, identity) is not None
     cache.put_report(KEY, report_body(text, uid="another-uid"))
     assert cache.report(KEY, identity) is None
+
+
+def kept(cache: Cache) -> list[str]:
+    return [view.name for view in cache.snapshots(KEY) if view.kept]
+
+
+def test_a_snapshot_is_kept_while_any_job_of_its_namespace_names_it() -> None:
+    cache = Cache()
+    jobs = [job_body(startFrom={"snapshot": "old"}), job_body(restore={"snapshot": "old", "nonce": 1})]
+    for number, body in enumerate(jobs):
+        body["metadata"]["name"] = f"clone-{number}"
+        cache.put_job(body)
+        cache.put_job(body)
+    for name in ("old", "new"):
+        meta = {"namespace": KEY.namespace, "name": name, "uid": name}
+        spec = {"jobRef": {"name": KEY.name, "uid": "job-uid"}, "trigger": "Periodic"}
+        cache.put_snapshot({"metadata": meta, "spec": spec})
+    assert kept(cache) == ["old"]
+    cache.drop_job(JobKey(KEY.namespace, "clone-0"))
+    assert kept(cache) == ["old"]
+    cache.put_job({**jobs[1], "spec": {"restore": {"nonce": 1}}})
+    assert kept(cache) == []
+
+
+def test_a_snapshot_that_was_not_deleted_is_kept_for_a_while() -> None:
+    seconds = 0.0
+    cache = Cache(clock=lambda: seconds)
+    meta = {"namespace": KEY.namespace, "name": "old", "uid": "old"}
+    body = {"metadata": meta, "spec": {"jobRef": {"name": KEY.name, "uid": "job-uid"}, "trigger": "Periodic"}}
+    cache.put_snapshot(body)
+    cache.spare_snapshot(JobKey(KEY.namespace, "old"))
+    assert kept(cache) == ["old"]
+    seconds = SPARED_SECONDS
+    assert kept(cache) == []
+    seconds = 0.0
+    cache.drop_snapshot(JobKey(KEY.namespace, "old"))
+    cache.put_snapshot(body)
+    assert kept(cache) == [], "another snapshot of the name"
