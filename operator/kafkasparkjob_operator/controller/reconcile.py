@@ -177,12 +177,14 @@ class Reconciler:
         observation = await self._hold.changed(observation, the_plan)
         self._failures.looked(observation, the_plan)
         prepare = self._start if the_plan.starts else self._assist
-        status = await prepare(observation.job, the_plan)
+        prepared = await prepare(observation.job, the_plan)
         try:
-            status = await self._snapshots.carry_out(observation.job, the_plan, status)
+            status = await self._snapshots.carry_out(observation.job, the_plan, prepared)
         except ObjectRefused as error:  # the namespace ends
             await self._hold.release(observation.job, (refusals.no_last_snapshot(error.message),))
             return
+        if status is not prepared:  # the plan does not know of the refusal
+            self._queue.add_after(key, RETRY_SECONDS)
         await self._publish(observation.job, status, the_plan.events)
         for action in the_plan.actions:
             if isinstance(action, DeletePod):

@@ -11,6 +11,7 @@ from kafkasparkjob_operator.decisions.plan import AskForScale, Plan, StartAttemp
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from kafkasparkjob_operator.observation.observation import JobResource, Observation, recorded_number
+from kafkasparkjob_operator.observation.quota_view import EXCEEDED
 from kafkasparkjob_operator.status.events import JobEvent
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason
@@ -113,7 +114,7 @@ def not_started(job: JobResource, error: ClusterError, now: datetime) -> tuple[d
     text, remedy = error.message, ""
     if isinstance(error, ObjectRefused):  # a quota, a policy, a webhook, a missing permission
         reason = JobReason.START_REFUSED
-        if "exceeded quota" in text:
+        if EXCEEDED in text:
             reason = JobReason.QUOTA_EXCEEDED
             look = f"kubectl describe quota -n {job.identity.namespace}"
             remedy = f"Raise the quota, or lower what the job asks for: {look}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+EXCEEDED = "exceeded quota"
+"""In the API server's answer to a request that a quota refuses."""
 _QUANTITY = re.compile(r"([0-9]{1,24}(?:\.[0-9]{1,9})?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 _UNITS = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),

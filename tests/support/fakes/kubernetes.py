@@ -26,6 +26,8 @@ class FakeKubernetes:
     :ivar fail_write: number of the next write that gets no answer although it was carried out; None for no failure.
     :ivar refuse_pods: message with which the creation of pods is refused; empty allows it.
     :ivar refuse_snapshots: the same of snapshots.
+    :ivar snapshot_quota: number of snapshots that a ResourceQuota allows; None for no quota. As in a cluster, a
+        deletion makes room only later, here by :meth:`kubelet`.
     :ivar refuse_finalizers: the same of changes of a job's finalizers.
     :ivar refuse_annotations: the same of changes of a pod's annotations.
     """
@@ -36,6 +38,8 @@ class FakeKubernetes:
         self.fail_write: int | None = None
         self.refuse_pods = ""
         self.refuse_snapshots = ""
+        self.snapshot_quota: int | None = None
+        self._uncredited_snapshots = 0
         self.refuse_finalizers = ""
         self.refuse_annotations = ""
         self.refuse_deletion = ""
@@ -108,6 +112,8 @@ class FakeKubernetes:
             raise ObjectExists(msg, status=409)
         if body["kind"] == names.SNAPSHOT_KIND and self.refuse_snapshots:
             raise ObjectRefused(self.refuse_snapshots, status=403)
+        if body["kind"] == names.SNAPSHOT_KIND:
+            self._charge(meta["name"])
         if body["kind"] == "Pod" and self.refuse_pods:
             raise ObjectRefused(self.refuse_pods, status=403)
         meta |= {
@@ -313,8 +319,17 @@ class FakeKubernetes:
         phase = "Succeeded" if code == 0 else "Failed"
         pod["status"] = {"phase": phase, "containerStatuses": [{"name": "driver", "state": {"terminated": terminated}}]}
 
+    def _charge(self, snapshot: str) -> None:
+        used = sum(place[0] == names.SNAPSHOT_KIND for place in self.objects) + self._uncredited_snapshots
+        if self.snapshot_quota is not None and used >= self.snapshot_quota:
+            resource = f"count/{names.SNAPSHOT_PLURAL}.{names.GROUP}"
+            numbers = f"requested: {resource}=1, used: {resource}={used}, limited: {resource}={self.snapshot_quota}"
+            msg = f'{names.SNAPSHOT_PLURAL}.{names.GROUP} "{snapshot}" is forbidden: exceeded quota: few, {numbers}'
+            raise ObjectRefused(msg, status=403)
+
     def kubelet(self) -> None:
         """Pods that are being deleted and have ended are gone; executors go with their driver."""
+        self._uncredited_snapshots = 0
         for place, pod in list(self.objects.items()):
             if place[0] == "Pod" and pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] != "Running":
                 self.remove(place)
@@ -355,6 +370,7 @@ class FakeKubernetes:
     def remove(self, place: tuple[str, str, str]) -> None:
         """The object goes, and the Secret that it owns."""
         gone = self.objects.pop(place, None)
+        self._uncredited_snapshots += gone is not None and place[0] == names.SNAPSHOT_KIND
         for other, body in list(self.objects.items()):
             owners = body["metadata"].get("ownerReferences") or ()
             if gone and other[0] == "Secret" and any(each["uid"] == gone["metadata"].get("uid") for each in owners):

@@ -43,25 +43,30 @@ class SnapshotRequests:
         self._named: dict[str, tuple[datetime, frozenset[str]]] = {}
 
     async def carry_out(self, job: JobResource, the_plan: Plan, status: Mapping[str, Any]) -> Mapping[str, Any]:
-        """
-        :returns: the status to write, with a refusal and the time of the next try.
+        """Deletions come first, because a quota may need their room. A failure is that of its request alone.
+
+        :returns: the status to write; another where a creation was refused, with the time of the next try.
         :raises NotLeading: another process may act already.
         :raises ObjectRefused: the namespace of a job that is being deleted ends, and takes no snapshot.
         """
-        for action in the_plan.actions:
-            if not isinstance(action, CreateSnapshot | DeleteSnapshot):
-                continue
+        for deletion in (action for action in the_plan.actions if isinstance(action, DeleteSnapshot)):
             try:
-                if isinstance(action, CreateSnapshot):
-                    await self._create(action, job.identity)
-                else:
-                    await self._delete(action, job.identity)
+                await self._delete(deletion, job.identity)
+            except NotLeading:
+                raise
+            except ClusterError as error:
+                await self._not_deleted(job, deletion, error)
+                if not isinstance(error, ObjectRefused):
+                    break  # each of the others may wait as long for an answer
+        for creation in (action for action in the_plan.actions if isinstance(action, CreateSnapshot)):
+            try:
+                await self._create(creation, job.identity)
             except NotLeading:
                 raise
             except ClusterError as error:
                 if job.deleting and isinstance(error, ObjectRefused) and NAMESPACE_ENDS in error.message:
                     raise
-                return await self._refused(job, action, status, error)
+                status = await self._not_created(job, creation, status, error)
         return status
 
     async def _create(self, action: CreateSnapshot, job: JobIdentity) -> None:
@@ -99,19 +104,25 @@ class SnapshotRequests:
             self._named[namespace] = (now, frozenset(found))
         return self._named[namespace][1]
 
-    async def _refused(
-        self, job: JobResource, action: CreateSnapshot | DeleteSnapshot, status: Mapping[str, Any], error: ClusterError
+    async def _not_deleted(self, job: JobResource, action: DeleteSnapshot, error: ClusterError) -> None:
+        self._cache.spare_snapshot(JobKey(job.identity.namespace, action.name))
+        await self._tell(job, "deletion", f"snapshot {action.name} is not deleted: {error.message}")
+
+    async def _not_created(
+        self, job: JobResource, action: CreateSnapshot, status: Mapping[str, Any], error: ClusterError
     ) -> Mapping[str, Any]:
-        made = isinstance(action, CreateSnapshot)
-        text = f"snapshot {action.name} is not {'created' if made else 'deleted'}: {error.message}"
-        LOG.warning("%s: %s", job.identity.key, text)
-        event = JobEvent(occurrence="snapshots-refused", reason=JobReason.SNAPSHOT_FAILED, message=text, warning=True)
-        await self._recorder.record(job, (event,))
-        if SNAPSHOTS not in status or (isinstance(action, CreateSnapshot) and action.trigger is not _PERIODIC):
+        text = f"snapshot {action.name} is not created: {error.message}"
+        await self._tell(job, "creation", text)
+        if SNAPSHOTS not in status or action.trigger is not _PERIODIC:
             return status
         retry = format_time(self._now() + timedelta(seconds=REFUSED_SECONDS))
-        refused = {"message": text, RETRY_TIME: retry, **({"state": REFUSED} if made else {})}
-        return {**status, SNAPSHOTS: {**status[SNAPSHOTS], **refused}}
+        return {**status, SNAPSHOTS: {**status[SNAPSHOTS], "state": REFUSED, "message": text, RETRY_TIME: retry}}
+
+    async def _tell(self, job: JobResource, what: str, text: str) -> None:
+        LOG.warning("%s: %s", job.identity.key, text)
+        occurrence = f"snapshot-{what}-refused"
+        event = JobEvent(occurrence=occurrence, reason=JobReason.SNAPSHOT_FAILED, message=text, warning=True)
+        await self._recorder.record(job, (event,))
 
 
 def snapshot(action: CreateSnapshot, job: JobIdentity) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kafkasparkjob_operator.decisions.standby import Step
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.named_snapshots import named_snapshots
 from kafkasparkjob_operator.observation.observation import JobResource, Observation
+from kafkasparkjob_operator.observation.quota_view import EXCEEDED
 from kafkasparkjob_operator.observation.snapshot_view import SnapshotView
 from kafkasparkjob_operator.status.phases import SNAPSHOT_SECONDS, Phase
 from kafkasparkjob_operator.status.reasons import JobReason
@@ -30,7 +31,7 @@ from sparkapp.model import names
 SNAPSHOTS = "snapshots"
 """``status``: the periodic snapshots of the job."""
 RETRY_TIME = "retryTime"
-"""There: the time of the next request, after a request that was refused."""
+"""There: the time of the next request, after a request that was refused. Deletions do not wait for it."""
 REFUSED = "Refused"
 """There, as the state of a snapshot that could not be created."""
 REFUSED_SECONDS = 300.0
@@ -68,14 +69,15 @@ def keep_snapshots(draft: StatusDraft, observation: Observation, desired: Desire
     _show(draft, own)
     due, following = due_times(identity, policy, draft.now)
     left = max((following - draft.now).total_seconds(), 0.0)
+    needs_room = section.get("state") == REFUSED and EXCEEDED in str(section.get("message"))
+    deleted, again = _surplus(own, draft.now, count=policy.count, max_age=policy.max_age_seconds, needs_room=needs_room)
     refused = parse_time(section.get(RETRY_TIME))
     wait = 0.0 if refused is None else (refused - draft.now).total_seconds()
     if 0 < wait <= REFUSED_SECONDS:  # a longer time is a jump of the clock
-        return Snapshots(look_again_after=min(left, wait))
+        return Snapshots(actions=deleted, look_again_after=min(left, again, wait))
     section.pop(RETRY_TIME, None)
     made = () if _is_missed(observation.job, policy, due, draft.now) else _due(draft, identity, policy, due, own)
-    deleted, again = _surplus(own, draft.now, count=policy.count, max_age=policy.max_age_seconds)
-    return Snapshots(actions=(*made, *deleted), look_again_after=min(left, again))
+    return Snapshots(actions=(*deleted, *made), look_again_after=min(left, again))
 
 
 def snapshot_first(
@@ -118,8 +120,8 @@ def snapshot_first(
         return step
     actions: tuple[Action, ...] = ()
     if found is None:
-        surplus, _ = _surplus(own, draft.now, count=UPGRADES_KEPT - 1)
-        actions = (CreateSnapshot(name=name, trigger=SnapshotTrigger.UPGRADE, owned=False), *surplus)
+        surplus, _ = _surplus(own, draft.now, count=UPGRADES_KEPT, needs_room=True)
+        actions = (*surplus, CreateSnapshot(name=name, trigger=SnapshotTrigger.UPGRADE, owned=False))
     return replace(
         step, actions=(*step.actions, *actions), look_again_after=LOOK_AGAIN_SECONDS, preparing=True, snapshot=name,
         deadline=draft.now + timedelta(seconds=SNAPSHOT_SECONDS - waited),
@@ -206,15 +208,18 @@ def _show(draft: StatusDraft, own: list[SnapshotView]) -> None:
 
 
 def _surplus(
-    own: list[SnapshotView], now: datetime, *, count: int, max_age: int | None = None
+    own: list[SnapshotView], now: datetime, *, count: int, max_age: int | None = None, needs_room: bool
 ) -> tuple[tuple[DeleteSnapshot, ...], float]:
     """Deletions, and seconds until the age of a snapshot is the next reason.
 
     The newest that is Ready is never deleted: the others are deleted because it exists. Failed snapshots hold nothing,
     so all go but the newest of all. What is kept stays in addition: it makes no other go sooner.
+
+    :param needs_room: a quota counts the next before it is Ready, so it gets the place of the oldest, and of failed.
     """
     ready, again = _ready(own), math.inf
-    gone = [_deletion(each) for each in own[1:] if each.state == SnapshotState.FAILED and not each.kept]
+    others, count = (own, count - 1) if needs_room else (own[1:], count)
+    gone = [_deletion(each) for each in others if each.state == SnapshotState.FAILED and not each.kept]
     for place, each in enumerate(ready[1:], start=1):
         if each.kept:
             continue

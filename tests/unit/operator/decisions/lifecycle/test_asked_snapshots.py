@@ -44,6 +44,16 @@ async def drained(operator: SnapshotFixture, attempt: int = 1) -> None:
     await operator.run(attempt + 1)
 
 
+async def changed(operator: SnapshotFixture, attempt: int) -> None:
+    """The attempt is replaced by another revision, behind its snapshot."""
+    operator.kubernetes.edit_job(KEY, sink={"topic": "another" if attempt % 2 else "enriched"})
+    await operator.settle()
+    await operator.fill()
+    await operator.settle()
+    await drained(operator, attempt)
+    operator.wait(60)
+
+
 # -- before an upgrade ---------------------------------------------------------------------------------------------
 
 
@@ -115,6 +125,21 @@ async def test_a_snapshot_that_kubernetes_refuses_is_asked_for_again() -> None:
     assert stops(operator)
 
 
+@pytest.mark.parametrize("newest", ["Ready", "Failed"])
+async def test_in_a_quota_of_those_that_are_kept_the_oldest_makes_room(newest: str) -> None:
+    operator = SnapshotFixture(upgrade={"snapshot": True})
+    await operator.run()
+    for attempt in range(1, UPGRADES_KEPT + 1):
+        await changed(operator, attempt)
+    operator.snapshots[operator.made[-1]]["status"]["state"] = newest
+    operator.kubernetes.snapshot_quota = UPGRADES_KEPT
+    await changed(operator, UPGRADES_KEPT + 1)
+    assert operator.refusal == {}
+    assert operator.status["attempt"]["id"] == UPGRADES_KEPT + 2
+    kept = operator.made[1:] if newest == "Ready" else [*operator.made[:-2], operator.made[-1]]
+    assert list(operator.snapshots) == kept
+
+
 @pytest.mark.parametrize("write", range(5))
 async def test_an_operator_that_ends_at_any_step_makes_it_once(write: int) -> None:
     operator = SnapshotFixture(upgrade={"snapshot": True})
@@ -136,12 +161,7 @@ async def test_a_change_back_and_forth_has_a_snapshot_each_and_the_newest_are_ke
     operator = SnapshotFixture(upgrade={"snapshot": True})
     await operator.run()
     for attempt in range(1, UPGRADES_KEPT + 3):
-        operator.kubernetes.edit_job(KEY, sink={"topic": "another" if attempt % 2 else "enriched"})
-        await operator.settle()
-        await operator.fill()
-        await operator.settle()
-        await drained(operator, attempt)
-        operator.wait(60)
+        await changed(operator, attempt)
     assert len(operator.made) == len(set(operator.made)) == UPGRADES_KEPT + 2
     assert len(operator.snapshots) == UPGRADES_KEPT
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kafkasparkjob_operator.clock import format_time
+from kafkasparkjob_operator.controller.cache import SPARED_SECONDS
+from kafkasparkjob_operator.controller.reconcile import RETRY_SECONDS
 from kafkasparkjob_operator.decisions.lifecycle.snapshots import REFUSED_SECONDS
-from kafkasparkjob_operator.kubernetes.port import ClusterError
+from kafkasparkjob_operator.kubernetes.port import ClusterError, ObjectRefused
 from sparkapp.model import names
 from tests.support.kubernetes.operator_fixture import DRAINED, KEY, NOON, UID
 from tests.support.kubernetes.snapshot_fixture import HOUR, SnapshotFixture
@@ -186,6 +188,139 @@ async def test_a_refusal_holds_up_nothing_and_is_tried_again_later() -> None:
     fixture.wait(REFUSED_SECONDS + 1)
     await fixture.settle()
     assert len(fixture.snapshots) == 1
+
+
+async def refused(count: int, quota: int, **policy: Any) -> SnapshotFixture:
+    """A job that has as many snapshots as it keeps, and of which a quota refuses the next."""
+    fixture = await running(count=count, **policy)
+    for _ in range(count - 1):
+        await fixture.hour()
+    assert len(fixture.snapshots) == count
+    fixture.kubernetes.snapshot_quota = quota
+    await fixture.hour()
+    assert fixture.status["snapshots"]["state"] == "Refused"
+    return fixture
+
+
+async def test_a_lower_count_makes_room_in_a_full_quota_at_once() -> None:
+    fixture = await refused(5, quota=3)
+    fixture.kubernetes.edit_job(KEY, snapshots={"count": 2})
+    await fixture.settle()
+    assert sorted(fixture.snapshots) == sorted(fixture.made)[-1:], "the next has its place"
+    assert fixture.status["snapshots"]["state"] == "Refused", "the pause of the creation lasts"
+    fixture.wait(REFUSED_SECONDS + 1)
+    await fixture.settle()
+    await fixture.fill()
+    await fixture.settle()
+    assert fixture.status["snapshots"]["checkpoint"] == fixture.last
+    assert len(fixture.snapshots) == 2
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_in_a_quota_of_the_count_the_oldest_makes_room_for_the_next(count: int) -> None:
+    fixture = await refused(count, quota=count)
+    for _ in range(4):
+        assert sorted(fixture.snapshots) == sorted(fixture.made)[-count + 1 :]
+        fixture.wait(REFUSED_SECONDS + 1)
+        await fixture.settle()
+        await fixture.fill()
+        await fixture.settle()
+        section = fixture.status["snapshots"]
+        assert (section["checkpoint"], section["count"], section["state"]) == (fixture.last, count, "Ready")
+        await fixture.hour()
+
+
+async def test_the_newest_that_is_ready_makes_no_room() -> None:
+    fixture = await refused(1, quota=1)
+    await fixture.hour()
+    assert list(fixture.states.values()) == ["Ready"]
+    assert "exceeded quota" in fixture.status["snapshots"]["message"]
+    fixture.kubernetes.snapshot_quota = 2
+    await fixture.hour()
+    assert len(fixture.made) == 2
+    assert list(fixture.snapshots) == fixture.made[-1:]
+
+
+async def test_a_failed_snapshot_makes_room_in_a_full_quota() -> None:
+    fixture = await running(count=3)
+    for _ in range(2):
+        await fixture.hour()
+    fixture.snapshots[fixture.made[-1]]["status"] = {"state": "Failed"}
+    fixture.kubernetes.snapshot_quota = 3
+    for _ in range(2):
+        await fixture.hour()
+    assert set(fixture.states.values()) == {"Ready"}
+    assert fixture.status["snapshots"]["checkpoint"] == fixture.last
+
+
+async def test_a_request_that_is_refused_for_another_cause_deletes_nothing() -> None:
+    fixture = await running(count=2)
+    await fixture.hour()
+    fixture.kubernetes.refuse_snapshots = "kafkasparksnapshots is forbidden: cannot create"
+    for _ in range(2):
+        await fixture.hour()
+    assert len(fixture.snapshots) == 2
+
+
+async def test_a_job_that_rests_is_looked_at_again_after_a_refusal() -> None:
+    fixture = await running()
+    fixture.kubernetes.refuse_snapshots = "forbidden"
+    fixture.wait(HOUR)
+    fixture.checkpoint(1, 11)
+    fixture.report(1, checkpoint_id=11, checkpoint_time=format_time(fixture.now))
+    pauses = list[float]()
+    fixture.queue.add_after = lambda _, seconds: pauses.append(seconds)  # type: ignore[method-assign]
+    await fixture.look()
+    assert min(pauses) <= RETRY_SECONDS
+
+
+@pytest.mark.parametrize("error", [ObjectRefused("forbidden", status=403), ClusterError("no answer")], ids=str)
+async def test_a_deletion_that_fails_holds_up_nothing_and_has_its_own_pause(error: ClusterError) -> None:
+    fixture = await running(count=5)
+    for _ in range(4):
+        await fixture.hour()
+    oldest, delete, tries = sorted(fixture.made)[0], fixture.kubernetes.delete, list[str]()
+
+    async def partly(kind: str, namespace: str, name: str, **keywords: Any) -> None:
+        tries.append(name)
+        if name == oldest:
+            raise error
+        await delete(kind, namespace, name, **keywords)
+
+    fixture.kubernetes.delete = partly  # type: ignore[method-assign]
+    fixture.kubernetes.edit_job(KEY, snapshots={"count": 2})
+    await fixture.hour()
+    assert len(fixture.made) == 6
+    assert "retryTime" not in fixture.status["snapshots"]
+    assert sorted(fixture.snapshots) == sorted([oldest, *sorted(fixture.made)[-2:]])
+    assert tries.count(oldest) == 1
+    [message] = fixture.kubernetes.messages("SnapshotFailed")
+    assert message == f"snapshot {oldest} is not deleted: {error.message}"
+    fixture.kubernetes.delete = delete  # type: ignore[method-assign]
+    fixture.wait(SPARED_SECONDS + 1)
+    await fixture.settle()
+    assert sorted(fixture.snapshots) == sorted(fixture.made)[-2:]
+
+
+async def test_without_an_answer_a_plan_tries_one_deletion_and_then_the_creation() -> None:
+    """Each could take seconds, and the job waits for its status meanwhile."""
+    fixture = await running(count=5)
+    for _ in range(4):
+        await fixture.hour()
+    tries = list[str]()
+
+    async def silent(kind: str, namespace: str, name: str, **_: Any) -> None:
+        tries.append(name)
+        raise ClusterError("no answer")
+
+    fixture.kubernetes.delete = silent  # type: ignore[method-assign]
+    fixture.kubernetes.edit_job(KEY, snapshots={"count": 1})
+    fixture.wait(HOUR)
+    fixture.checkpoint(1, fixture.last + 1)
+    fixture.report(1, checkpoint_id=fixture.last + 1, checkpoint_time=format_time(fixture.now))
+    await fixture.look()
+    assert len(tries) == 1
+    assert len(fixture.made) == 6
 
 
 async def test_a_clock_that_is_set_back_and_forth_deletes_no_last_snapshot() -> None:
