@@ -97,6 +97,11 @@ def kept_columns(spec: JobSpec) -> list[str]:
     return [*SOURCE_SCHEMA.names, *((RAW_KEY, RAW_VALUE) if keeps else ())]
 
 
+def needs_decoded_text(spec: JobSpec) -> bool:
+    """Whether a side that parses may be in a dead letter: in a letter of the transform, or of the other side."""
+    return RAW_KEY in kept_columns(spec) or (diverts(spec) and len(fallible_sides(spec)) > 1)
+
+
 def counts_records(spec: JobSpec) -> bool:
     """Whether records that do not parse are dropped, so that it matters how many of them there are."""
     return spec.record_errors.policy is not OnRecordError.FAIL and bool(fallible_sides(spec))

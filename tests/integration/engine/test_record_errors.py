@@ -155,6 +155,28 @@ def test_a_key_that_does_not_parse_is_an_error_too(local_job: LocalJobs, broker:
     assert dict(letter.headers())["kafkaspark.error.stage"] == b"KEY_DECODER"
 
 
+@pytest.mark.parametrize("hint", ["", "/*+ REPARTITION(2, key) */"])
+def test_a_letter_of_one_side_has_the_other_side_as_it_was(hint: str, local_job: LocalJobs, broker: str) -> None:
+    """Also where letters are read apart, and where readers have decoded the side that parses."""
+    query = f"SELECT {hint} CAST(key.n AS STRING) AS key, CAST(value.n AS STRING) AS value FROM source"
+    job = local_job(
+        transform=Transform(sql=query), on_record_error=DEAD_LETTER, key_format=Format.JSON, key_schema="n INT", **JSON,
+    )  # fmt: skip
+    producer = Producer({"bootstrap.servers": broker})
+    bad = [(b'{ "n":3}', b"no JSON"), (b"no JSON", b'{"n": 4 }'), (b"{", b"")]
+    for key, value in [(b'{"n": 1}', b'{"n":2, "s": "a"}')] * 200 + bad:
+        producer.produce(job.spec.source.topics[0], key=key, value=value)
+    assert producer.flush(30) == 0
+    job.start()
+    job.await_records_in(203)
+    assert job.drain() == 0
+    assert visibility.numbers(broker, job.spec.sink.topic) == [2] * 200
+    found = letters(broker, job)
+    assert records_of(found) == Counter(bad)
+    stages = {message.value(): dict(message.headers())["kafkaspark.error.stage"] for message in found}
+    assert [stages[value] for _, value in bad] == [b"VALUE_DECODER", b"KEY_DECODER", b"VALUE_DECODER"]
+
+
 def test_a_checkpoint_of_nothing_but_bad_records(local_job: LocalJobs, broker: str, client: TransactionClient) -> None:
     job = local_job(transform=NUMBERS, on_record_error=DEAD_LETTER, parallelism=1, **JSON)
     source = job.spec.source.topics[0]

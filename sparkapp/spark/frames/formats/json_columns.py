@@ -18,9 +18,8 @@ from sparkapp.model.encoding.json_columns import columns_of
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Job, JobSpec
-from sparkapp.sink.dead_letter import RAW_KEY
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
-from sparkapp.spark.frames.record_policy import kept_columns
+from sparkapp.spark.frames.record_policy import needs_decoded_text
 
 _MANY = 0.1
 """Share of the values of a batch that stay text, from which on a reader leaves the rest of its range to Spark."""
@@ -61,7 +60,7 @@ class JsonReader:
                 self._used[side] = (
                     tuple(name in columns for name in names) if columns & {*names} else (True,) * len(names)
                 )
-        self._keeps_text = RAW_KEY in kept_columns(job.spec)
+        self._keeps_text = needs_decoded_text(job.spec)
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the decoded columns; its text is only where Spark needs it."""

@@ -51,6 +51,27 @@ def test_a_dead_letter_of_the_transform_needs_all_text() -> None:
     assert both(reader.added(batch(b'{"i":1}', None))) == [(b'{"i":1}', {"i": 1}), (None, None)]
 
 
+@pytest.mark.parametrize(
+    ("policy", "key_format", "key_schema", "text"),
+    [
+        (OnRecordError.DEAD_LETTER, Format.JSON, "k INT", b'{"i":1}'),
+        (OnRecordError.DEAD_LETTER, Format.AVRO, '"string"', b'{"i":1}'),
+        (OnRecordError.DEAD_LETTER, Format.STRING, "", None),
+        (OnRecordError.SKIP, Format.JSON, "k INT", None),
+    ],
+)
+def test_a_dead_letter_of_one_side_needs_the_text_of_the_other(
+    policy: OnRecordError, key_format: Format, key_schema: str, text: bytes | None
+) -> None:
+    errors = RecordErrors(policy=policy, dead_letter_topic="dlq" if policy is OnRecordError.DEAD_LETTER else "")
+    of = job(record_errors=errors)
+    source = replace(of.spec.source, key_format=key_format, key_schema=key_schema)
+    reader = JsonReader(replace(of, spec=replace(of.spec, source=source)), USED | {json_column("key")})
+    found = reader.added(batch(b'{"i":1}'))
+    assert both(found) == [(text, {"i": 1})]
+    assert found.column("key").to_pylist() == [b"k"]
+
+
 def test_a_side_that_the_query_does_not_use_is_not_decoded() -> None:
     assert both(JsonReader(job(), ALL_COLUMNS).added(batch(b'{"i":1}'))) == [(b'{"i":1}', None)]
 
