@@ -78,11 +78,8 @@ class JsonReader:
             if left > _MANY * batch.num_rows:
                 del self._used[side]
             if not self._keeps_text:
-                columns[side] = (
-                    pc.if_else(pc.is_null(decoded), text, pa.scalar(None, text.type))
-                    if left
-                    else (pa.nulls(batch.num_rows, text.type))
-                )
+                none = pa.nulls(batch.num_rows, text.type)  # of a slice and a scalar Arrow makes an invalid array
+                columns[side] = pc.if_else(pc.is_null(decoded), text, none) if left else none
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 

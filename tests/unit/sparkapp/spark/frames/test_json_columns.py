@@ -72,6 +72,18 @@ def test_a_dead_letter_of_one_side_needs_the_text_of_the_other(
     assert found.column("key").to_pylist() == [b"k"]
 
 
+def test_text_of_a_slice_stays_where_spark_is_to_parse_it() -> None:
+    values = [b'{"i":%d}' % number for number in range(3 * 64)]
+    values[100] = b"not JSON"
+    given = batch(*values).slice(1, 128)
+    found = JsonReader(job(), USED).added(given)
+    found.validate(full=True)
+    left = [text for text, decoded in both(found) if decoded is None]
+    assert left == [text for text, _ in both(found) if text is not None]
+    assert b"not JSON" in left
+    assert len(left) == 64
+
+
 def test_a_side_that_the_query_does_not_use_is_not_decoded() -> None:
     assert both(JsonReader(job(), ALL_COLUMNS).added(batch(b'{"i":1}'))) == [(b'{"i":1}', None)]
 
