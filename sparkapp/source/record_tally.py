@@ -65,12 +65,14 @@ def note(
 ) -> None:
     """Adds a batch to the totals of this process; called in workers by decoders, and by what calls the function.
 
-    :param positions: columns ``topic``, ``partition`` and ``offset``.
+    :param positions: columns ``topic``, ``partition`` and ``offset``; others are not read.
     :param error: the error text of each record, or null.
     :param framed: raw values, if their format has the frame of a registry.
     :param by_topic: whether the groups of topics are counted, too.
     :param topics_as: the kind of the groups of topics.
     """
+    # Python may not have the values of other columns: their times and dates have any year.
+    positions = positions.select(["topic", "partition", "offset"])
     keys = {topics_as: positions.column("topic").cast(pa.binary())} if by_topic else {}
     if framed is not None:
         has_frame = _call("equal", [_call("binary_slice", [framed], pc.SliceOptions(0, 1)), b"\0"])
@@ -137,8 +139,8 @@ def _name(kind: str, key: bytes) -> str:
 def _show(group: Group, positions: pa.RecordBatch, keys: Any, errors: Any, add: Add) -> None:
     for row, key in enumerate(keys.to_pylist()):
         if key is not None and _name(group.kind, key) == group.name:
-            position = positions.slice(row, 1).to_pylist()[0]
-            example = Example(position["topic"], position["partition"], position["offset"], errors[row].as_py())
+            topic, partition, offset = (column[row].as_py() for column in positions.columns)
+            example = Example(topic, partition, offset, errors[row].as_py())
             add(counted(group, 0, 0, example))
             _shown.add(group)
             return

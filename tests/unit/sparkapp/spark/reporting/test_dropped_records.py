@@ -135,6 +135,17 @@ def test_workers_count_by_topic_and_schema() -> None:
     assert tallies({"w/1": totals, "w/2": totals})[Group(SCHEMA, "8")] == Tally(0, 8, example)
 
 
+def test_a_record_is_an_example_whatever_else_is_in_its_row() -> None:
+    totals: Counter[str] = Counter()
+    places, errors, _ = batch(("in", None, None), ("in", None, "bad"))
+    late = pa.array([1 << 60] * 2).cast(pa.timestamp("us", tz="UTC"))
+    dates = pa.array([1 << 30] * 2, pa.int32()).cast(pa.date32())
+    record_tally.note(
+        places.append_column("timestamp", late).append_column("value", dates), errors, totals.update, framed=None
+    )
+    assert tallies({"w": totals}) == {IN: Tally(1, 1, Example("in", 3, 1, "bad"))}
+
+
 def test_records_name_no_more_schemas_than_are_counted() -> None:
     totals: Counter[str] = Counter()
     places, errors, raw = batch(*(("in", framed(number), "bad") for number in range(1000)))

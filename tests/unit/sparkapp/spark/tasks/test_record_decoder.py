@@ -19,6 +19,7 @@ from sparkapp.model.job.sections.record_errors import OnRecordError, RecordError
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import ArrowTransform, Transform
 from sparkapp.model.job.spec import Engine, Job
+from sparkapp.source import record_tally
 from sparkapp.spark.frames import record_policy
 from sparkapp.spark.frames.batch_transform import transform_of
 from sparkapp.spark.frames.dead_letter_file import DeadLetterFile
@@ -27,6 +28,8 @@ from tests.support.jobs.plain_job import plain_spec
 from tests.support.kafka.schema_registry import framed, registry
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+_LATE = 1_764_000_000_000_000_000
+"""A time in microseconds, in the year 57,868: no stage may make a ``datetime`` of it."""
 SPEC = plain_spec(transform=Transform(arrow=ArrowTransform(function="a:b")), engine=Engine.CONTINUOUS)
 
 
@@ -35,6 +38,12 @@ def access() -> Iterator[RegistryAccess]:
     with registry() as server:
         assert server.register("in-value", SCHEMA) == 1
         yield RegistryAccess(url=server.url)
+
+
+@pytest.fixture(autouse=True)
+def of_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_tally, "_known", set())
+    monkeypatch.setattr(record_tally, "_shown", set())
 
 
 def decoder(policy: OnRecordError = OnRecordError.FAIL, *, arrow: bool = True, **source: object) -> RecordDecoder:
@@ -56,8 +65,8 @@ def avro(access: RegistryAccess) -> dict[str, object]:
 def batch(*values: bytes | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [
-            {"key": b"k%d" % offset, "value": value, "topic": "in", "partition": 2, "offset": offset, "timestamp": 0}
-            for offset, value in enumerate(values)
+            {"key": b"k%d" % n, "value": value, "topic": "in", "partition": 2, "offset": n, "timestamp": _LATE}
+            for n, value in enumerate(values)
         ],
         schema=SOURCE_SCHEMA,
     )

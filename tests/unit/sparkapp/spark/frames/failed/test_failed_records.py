@@ -30,6 +30,8 @@ from tests.support.jobs.plain_job import plain_spec
 
 LETTERS = RecordErrors(transform_policy=OnRecordError.DEAD_LETTER, dead_letter_topic="dlq")
 SKIP = RecordErrors(transform_policy=OnRecordError.SKIP)
+_LATE = 1_764_000_000_000_000_000
+"""A time in microseconds, in the year 57,868: no stage may make a ``datetime`` of it."""
 _MODULE = """
 import pyarrow as pa
 
@@ -87,7 +89,7 @@ def job(errors: RecordErrors, **source: object) -> Job:
 
 def batch(*values: bytes, topic: str = "in") -> pa.RecordBatch:
     rows = [
-        {"key": b"k%d" % n, "value": value, "topic": topic, "partition": 3, "offset": n, "timestamp": 1_000}
+        {"key": b"k%d" % n, "value": value, "topic": topic, "partition": 3, "offset": n, "timestamp": _LATE}
         for n, value in enumerate(values)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
@@ -133,7 +135,7 @@ def test_records_that_fail_alone_become_letters_and_the_others_stay_in_order(nam
     ]
     told = headers(writer.written[1])
     assert told == {
-        "topic": "in", "partition": "3", "offset": "7", "timestamp": "1", "job.name": "shop.orders",
+        "topic": "in", "partition": "3", "offset": "7", "timestamp": str(_LATE // 1000), "job.name": "shop.orders",
         "stage": "TRANSFORM", "exception.message": "invalid literal for int() with base 10: b'x'",
         "exception.class.name": "ValueError", "exception.location": "own_failing.py:10 in <listcomp>",
     }  # fmt: skip
