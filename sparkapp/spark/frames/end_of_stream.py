@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from sparkapp.dataplane.interface import SOURCE_SCHEMA
 from sparkapp.model.errors import ConfigurationError, TransformError
@@ -55,9 +55,11 @@ def end_at_predicate(decoded: DataFrame, spec: JobSpec) -> DataFrame:
     raw = (RAW_KEY, RAW_VALUE) if diverts(spec) or RAW_KEY in kept_columns(spec) else ()
     kept = [*SOURCE_SCHEMA.names, *map(error_column, sides), *raw]
     marked = decoded.select(*kept, f.when(f.expr(predicate), f.lit(True)).alias(MARK))
-    task: Any = partial(end_partitions, to_arrow_schema(marked.schema, timezone="UTC"))
+    # Each task adds a row of nulls (_last_row), also in columns that are never null before.
+    schema = StructType([StructField(field.name, field.dataType) for field in marked.schema])
+    task: Any = partial(end_partitions, to_arrow_schema(schema, timezone="UTC"))
     place = f.when(f.col(MARK).isNotNull(), f.struct("topic", "partition", "offset"))
-    watched = marked.mapInArrow(task, marked.schema).observe(_OBSERVATION, f.collect_list(place).alias(_ENDS))
+    watched = marked.mapInArrow(task, schema).observe(_OBSERVATION, f.collect_list(place).alias(_ENDS))
     return watched.filter(f.col(MARK).isNull()).drop(MARK)
 
 
