@@ -20,6 +20,7 @@ from sparkapp.model.job.sections.record_errors import OnRecordError
 from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.transform import OutputMode, Transform
 from sparkapp.model.job.spec import FOLLOW_PARALLELISM
+from sparkapp.model.job.startup import Stopping
 from sparkapp.spark.state.query_log import decode_engine
 from tests.integration.engine.conftest import LocalJobs
 from tests.support.jobs.local_job import LocalJob
@@ -260,6 +261,28 @@ def test_a_checkpoint_of_nothing_but_bad_records(local_job: LocalJobs, broker: s
     assert sum(committable.dead_letters for committable in document.committables) == total
     assert assert_letters(broker, job) == total
     assert visibility.records(broker, job.spec.sink.topic) == []
+    assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
+
+
+@pytest.mark.parametrize(
+    ("predicate", "end"),
+    [("value.k = 'end'", b'{"id": 7, "k": "end"}'), ("value.id > 0 AND value.k IS NULL", b'{"id": 7}')],
+)
+def test_letters_end_where_their_partition_ends(
+    predicate: str, end: bytes, local_job: LocalJobs, broker: str, client: TransactionClient
+) -> None:
+    """The fields of the predicate are not those of the query."""
+    job = local_job(
+        transform=Transform(sql="SELECT /*+ REPARTITION(2) */ CAST(offset AS STRING) AS value FROM source"),
+        partitions=1, on_record_error=DEAD_LETTER, value_format=Format.JSON, value_schema=EVENT,
+        stopping=Stopping(predicate=predicate),
+    )  # fmt: skip
+    good, bad = b'{"id": 1, "k": "a"}', BAD[0]
+    send(broker, job.spec.source.topics[0], list(enumerate([good, bad] * 20 + [end] + [bad, good] * 20)))
+    job.start()
+    assert job.await_end() == 0, job.log()
+    assert written(broker, job) == Counter(str(offset) for offset in range(0, 40, 2))
+    assert sorted(int(letter.key()[1:]) for letter in letters(broker, job)) == [*range(1, 40, 2)]
     assert visibility.open_transactions(client, job.spec.sink.transactional_id_prefix) == []
 
 

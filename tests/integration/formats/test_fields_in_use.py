@@ -12,16 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from sparkapp.dataplane.interface import SOURCE_SCHEMA
+from sparkapp.dataplane.interface import ALL_COLUMNS, SOURCE_SCHEMA
 from sparkapp.model.job.codec import encode_job
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.sections.record_errors import OnRecordError, RecordErrors
 from sparkapp.model.job.sections.transform import Transform
 from sparkapp.model.job.spec import Job
-from sparkapp.spark.frames.formats.json_columns import JsonReader, json_column, with_fields
-from sparkapp.spark.frames.query_plan import columns_used, fields_used
-from sparkapp.spark.frames.records import decode_records, encode_records
+from sparkapp.model.job.startup import Stopping
+from sparkapp.spark.frames.failed.letters_apart import letters_in
+from sparkapp.spark.frames.formats.json_columns import JsonReader, columns_to_read, json_column
+from sparkapp.spark.frames.records import decode_records, encode_records, letters_of
 from sparkapp.spark.tasks.data_source import FORMAT, KafkaSparkDataSource
 from tests.support.jobs.plain_job import plain_spec
 
@@ -42,6 +44,7 @@ QUERIES: tuple[tuple[str, str], ...] = (
     ("SELECT CASE WHEN value.f THEN value.s ELSE value.o.y END AS value FROM source", "fso"),
     ("SELECT value.s AS value FROM source UNION ALL SELECT value.o.y AS value FROM source", "so"),
     ("SELECT CAST(max(value.d) AS STRING) AS value FROM source GROUP BY value.f, key", "df"),
+    ("SELECT key AS value FROM source WHERE value IS NOT NULL", "i"),
     # The struct as a whole, or in a way that is not followed.
     ("SELECT value FROM source WHERE value.i > 0", ALL),
     ("SELECT to_json(value) AS value FROM source", ALL),
@@ -52,17 +55,21 @@ QUERIES: tuple[tuple[str, str], ...] = (
 
 
 def job_of(query: str, policy: OnRecordError) -> Job:
-    spec = plain_spec(transform=Transform(sql=query), record_errors=RecordErrors(policy=policy))
+    topic = "dlq" if policy is OnRecordError.DEAD_LETTER else ""
+    errors = RecordErrors(policy=policy, dead_letter_topic=topic)
+    spec = plain_spec(transform=Transform(sql=query), record_errors=errors)
     spec = replace(spec, source=replace(spec.source, value_format=Format.JSON, value_schema=SCHEMA))
     return Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=spec)
 
 
-def columns_of(spark: SparkSession, job: Job) -> frozenset[str]:
-    """As the engine's query finds them, without its start."""
+def source_of(spark: SparkSession, job: Job) -> DataFrame:
+    """As the engine's query has it, without its start."""
     spark.dataSource.register(KafkaSparkDataSource)
-    options = {"job": encode_job(job), "planner": "nowhere"}
-    result = planned(spark, spark.readStream.format(FORMAT).options(**options).load(), job)
-    return with_fields(columns_used(result, spark), job.spec, lambda column: fields_used(result, spark, column))
+    return spark.readStream.format(FORMAT).options(job=encode_job(job), planner="nowhere").load()
+
+
+def columns_of(spark: SparkSession, job: Job) -> frozenset[str]:
+    return columns_to_read(planned(spark, source_of(spark, job), job), job.spec)
 
 
 def planned(spark: SparkSession, records: DataFrame, job: Job) -> DataFrame:
@@ -70,10 +77,17 @@ def planned(spark: SparkSession, records: DataFrame, job: Job) -> DataFrame:
     return encode_records(spark.sql(job.spec.transform.sql), job.spec)
 
 
+def read(spark: SparkSession, batch: pa.RecordBatch, job: Job, columns: frozenset[str]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_batches([JsonReader(job, columns).added(batch)])).coalesce(1)
+
+
 def rows(spark: SparkSession, batch: pa.RecordBatch, job: Job, columns: frozenset[str]) -> list[str]:
-    read = JsonReader(job, columns).added(batch)
-    frame = spark.createDataFrame(pa.Table.from_batches([read])).coalesce(1)
-    return sorted(map(repr, planned(spark, frame, job).collect()))
+    return sorted(map(repr, planned(spark, read(spark, batch, job, columns), job).collect()))
+
+
+def letters(spark: SparkSession, batch: pa.RecordBatch, job: Job, columns: frozenset[str]) -> list[dict[str, Any]]:
+    found = letters_of(read(spark, batch, job, columns), job, StructType()).collect()
+    return [letter for row in found for each in letters_in(bytes(row[0])) for letter in each.to_pylist()]
 
 
 def a_batch(chance: random.Random, *, bad: bool) -> pa.RecordBatch:
@@ -110,6 +124,25 @@ def test_a_reader_gets_the_fields_that_a_query_uses(spark: SparkSession) -> None
             columns = columns_of(spark, job)
             assert fields(columns) == {*expected}, (policy, query)
             assert rows(spark, batch, job, columns) == rows(spark, batch, job, columns - fields_of(columns))
+
+
+@pytest.mark.parametrize(
+    "predicate", ["value.s = 'ü' AND value.d > 1", "value.s IS NULL AND value.d IS NULL AND value.i > 0"]
+)
+def test_letters_that_are_read_apart_end_where_the_stream_ends(spark: SparkSession, predicate: str) -> None:
+    batch, job = a_batch(random.Random(7), bad=True), job_of(QUERIES[0][0], OnRecordError.DEAD_LETTER)
+    columns = columns_to_read(letters_of(source_of(spark, job), job, StructType()), job.spec)
+    assert columns - fields_of(columns) == {*SOURCE_SCHEMA.names, COLUMN}
+    assert fields(columns) == {"i"}, "whether the value is null"
+    every = letters(spark, batch, job, columns)
+    assert every == letters(spark, batch, job, ALL_COLUMNS)
+
+    source = replace(job.spec.source, stopping=Stopping(predicate=predicate))
+    job = replace(job, spec=replace(job.spec, source=source))
+    columns = columns_to_read(letters_of(source_of(spark, job), job, StructType()), job.spec)
+    found = letters(spark, batch, job, columns)
+    assert found == letters(spark, batch, job, ALL_COLUMNS)
+    assert 0 < len(found) < len(every)
 
 
 def fields_of(columns: frozenset[str]) -> set[str]:

@@ -20,10 +20,10 @@ from sparkapp.spark.engine.micro_batch.second_read import SecondRead
 from sparkapp.spark.frames.arrow_batches import limit_stream
 from sparkapp.spark.frames.failed.failed_records import failed_records_of
 from sparkapp.spark.frames.failed.letters_apart import planned
-from sparkapp.spark.frames.formats.json_columns import with_fields
-from sparkapp.spark.frames.query_plan import columns_used, fields_used, has_processing_time, reads_of_source
+from sparkapp.spark.frames.formats.json_columns import columns_to_read
+from sparkapp.spark.frames.query_plan import has_processing_time, reads_of_source
 from sparkapp.spark.frames.record_policy import attempt_key, without_letters
-from sparkapp.spark.frames.records import decode_records, encode_records
+from sparkapp.spark.frames.records import decode_records, encode_records, letters_of
 from sparkapp.spark.frames.transform import Function, apply_transform, refused_by_streaming
 from sparkapp.spark.state import query_log
 from sparkapp.spark.tasks import client_totals
@@ -59,7 +59,7 @@ def start_query(
     :param function: the user's; None for SQL or no transform.
     :param run_batch: called with each micro-batch and its number.
     :param checkpoint_id: the restored checkpoint.
-    :param second_read: its ``is_needed`` is set here.
+    :param second_read: its ``columns`` are set here.
     :raises TransformError: and ConfigurationError: the transform does not plan, or a stream cannot run it.
     :raises VolumeFull: and VolumeUnusable, StateStoreUnusable: the query log cannot be written.
     """
@@ -68,15 +68,16 @@ def start_query(
     options = {"job": encode_job(job), "planner": server.address}
     publish = partial(client_totals.publish, attempt_key(job))
     failed = failed_records_of(job, publish)
+    source = spark.readStream.format(FORMAT).options(**options).load()
 
     def plan(decoding: Job) -> DataFrame:
-        records = decode_records(spark.readStream.format(FORMAT).options(**options).load(), decoding, publish)
+        records = decode_records(source, decoding, publish)
         return encode_records(apply_transform(records, job.spec, function, spark, failed=failed), job.spec)
 
-    result, second_read.is_needed = planned(job, plan)
-    planner.columns = with_fields(
-        columns_used(result, spark), job.spec, lambda column: fields_used(result, spark, column)
-    )
+    result, reads_letters_apart = planned(job, plan)
+    planner.columns = columns_to_read(result, job.spec)
+    if reads_letters_apart:
+        second_read.columns = columns_to_read(letters_of(source, job, result.schema), job.spec)
     planner.has_timers = has_processing_time(result)
     limit_stream(spark, planner.columns)
     LOG.info("columns read from Kafka: %s", ", ".join(sorted(planner.columns)))

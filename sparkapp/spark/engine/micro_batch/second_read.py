@@ -10,7 +10,7 @@ from sparkapp.model.checkpoint.split import KafkaPartitionSplit
 from sparkapp.model.errors import TransactionError, TransformError
 from sparkapp.model.job.spec import Job
 from sparkapp.spark.engine.micro_batch.planner import MicroBatchPlanner
-from sparkapp.spark.frames.failed.letters_apart import columns_of_letters, with_letters
+from sparkapp.spark.frames.failed.letters_apart import with_letters
 from sparkapp.spark.frames.query_plan import observed_by_each, observed_of
 from sparkapp.spark.frames.record_policy import OBSERVATION, Judgement, framed_side, judgement
 from sparkapp.spark.frames.records import letters_of
@@ -24,17 +24,23 @@ class SecondRead:
     twice. Text has one meaning. A schema may reach the registry between the reads. So where records name their schemas,
     the counts of both reads are compared before the checkpoint is completed.
 
-    :ivar is_needed: whether letters are read apart; set by the engine's query before it starts.
+    :ivar columns: the source's columns that letters use; set by the engine's query before it starts. None where no
+        letters are read apart.
     """
 
     def __init__(self, job: Job, *, spark: SparkSession, planner: MicroBatchPlanner, query_name: str) -> None:
-        self.is_needed = False
+        self.columns: frozenset[str] | None = None
         self._job = job
         self._spark = spark
         self._planner = planner
         self._query_name = query_name
         self._letters: DataFrame | None = None
         self._before: list[Judgement] = []
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether letters are read apart."""
+        return self.columns is not None
 
     def added(self, result: DataFrame, tasks: int) -> DataFrame:
         """The result of the batch under way, with its letters; called for each try to write it.
@@ -44,10 +50,9 @@ class SecondRead:
         self._letters = None
         splits = self._planner.splits
         groups = list(self._planner.assigned(splits).by_subtask.values())
-        if not (self.is_needed and groups):
+        if self.columns is None or not groups:
             return result
-        spark, columns = result.sparkSession, columns_of_letters(self._job.spec)
-        records = table_of(self._job, divided(groups, splits, tasks), spark, columns)
+        records = table_of(self._job, divided(groups, splits, tasks), result.sparkSession, self.columns)
         self._letters = letters_of(records, self._job, result.schema)
         self._before = self._judged()
         return with_letters(result, self._letters)

@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from sparkapp.dataplane.interface import ALL_COLUMNS
-from sparkapp.model.job.spec import Job, JobSpec
+from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import dead_letters
-from sparkapp.spark.frames.formats.json_columns import decoded_sides, json_column, with_fields
 from sparkapp.spark.frames.query_plan import keeps_records
 from sparkapp.spark.frames.record_policy import diverts, skipping
 
@@ -49,12 +47,6 @@ def planned(job: Job, plan: Callable[[Job], DataFrame]) -> tuple[DataFrame, bool
         if keeps_records(result):
             return result, False
     return plan(skipping(job)), True
-
-
-def columns_of_letters(spec: JobSpec) -> frozenset[str]:
-    """The source's columns that letters need. Of a side that readers decode, only whether it is null counts."""
-    decoded = {json_column(side) for side in decoded_sides(spec)}
-    return with_fields(ALL_COLUMNS | decoded, spec, lambda _: frozenset({0}))
 
 
 def letter_streams(job: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,14 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from sparkapp.model.encoding.json_columns import columns_of
 from sparkapp.model.errors import InvalidArgument
 from sparkapp.model.job.record_format import Format
 from sparkapp.model.job.spec import Job, JobSpec
 from sparkapp.source.formats.json_text.decoder import JsonDecoder
+from sparkapp.spark.frames.query_plan import columns_used, fields_used
 from sparkapp.spark.frames.record_policy import needs_decoded_text
 
+_FIRST = frozenset({0})
+"""The place of a side's first field."""
 _MANY = 0.1
 """Share of the values of a batch that stay text, from which on a reader leaves the rest of its range to Spark."""
 
@@ -83,12 +87,21 @@ class JsonReader:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
+def columns_to_read(frame: DataFrame, spec: JobSpec) -> frozenset[str]:
+    """What readers hand over for a frame over the source's stream: its columns, and fields of those that are decoded.
+
+    Called before the query starts.
+    """
+    spark = frame.sparkSession
+    return with_fields(columns_used(frame, spark), spec, lambda column: fields_used(frame, spark, column))
+
+
 def with_fields(
     columns: frozenset[str], spec: JobSpec, fields_of: Callable[[str], frozenset[int] | None]
 ) -> frozenset[str]:
     """The columns, and for a side that is decoded the places of the fields that the query uses, behind a point.
 
-    Called when the query is planned.
+    A side without places is used as a whole. So a side that is only compared with null has the first.
 
     :param fields_of: the places of the used fields of a column; None for all.
     """
@@ -96,7 +109,8 @@ def with_fields(
     for side in decoded_sides(spec):
         column = json_column(side)
         used = fields_of(column) if column in columns else None
-        found |= {f"{column}.{place}" for place in used or ()}
+        if used is not None:
+            found |= {f"{column}.{place}" for place in used or _FIRST}
     return frozenset(found)
 
 

@@ -103,6 +103,13 @@ def test_a_side_is_used_as_a_whole_where_its_fields_are_not_known() -> None:
     assert with_fields(ALL_COLUMNS, job().spec, {}.__getitem__) == ALL_COLUMNS
 
 
+def test_a_side_that_is_only_compared_with_null_has_its_first_field() -> None:
+    schema = "i INT, s STRING"
+    of_query = with_fields(USED, job(schema).spec, {VALUE: frozenset[int]()}.__getitem__)
+    found = both(JsonReader(job(schema), of_query).added(batch(b'{"i":1,"s":"a"}', None, b'{"s":"b"}')))
+    assert found == [(None, {"i": 1, "s": None}), (None, None), (None, {"i": None, "s": None})]
+
+
 def test_a_reader_leaves_a_range_to_spark_where_it_decodes_little_of_it() -> None:
     reader = JsonReader(job(), USED)
     assert both(reader.added(batch(*[b"{'i':1}"] * 10))) == [(b"{'i':1}", None)] * 10

@@ -19,6 +19,9 @@ from sparkapp.spark.engine.micro_batch import second_read
 from sparkapp.spark.engine.micro_batch.second_read import SecondRead, divided
 from tests.support.jobs.plain_job import plain_spec
 
+COLUMNS = frozenset({"topic", "partition", "offset", "_json_value", "_json_value.1"})
+"""What the plan of the letters uses of the source."""
+
 
 def split(partition: int) -> KafkaPartitionSplit:
     return KafkaPartitionSplit(TopicPartition("in", partition), 0, 9)
@@ -58,11 +61,12 @@ class Rig:
         job = Job(namespace="n", name="j", uid="u", generation=1, attempt=1, spec=spec)
         monkeypatch.setattr(second_read, "observed_by_each", lambda *_: self.by_transform)
         monkeypatch.setattr(second_read, "observed_of", lambda *_: self.by_letters)
-        monkeypatch.setattr(second_read, "table_of", lambda *_: None)
+        self.columns: list[Any] = []
+        monkeypatch.setattr(second_read, "table_of", lambda *given: self.columns.append(given[-1]))
         monkeypatch.setattr(second_read, "letters_of", lambda *_: "letters")
         monkeypatch.setattr(second_read, "with_letters", lambda *given: given)
         self.read = SecondRead(job, spark=fake, planner=planner, query_name="q")
-        self.read.is_needed = True
+        self.read.columns = COLUMNS
         self.frame: Any = SimpleNamespace(sparkSession=None, schema=None)
 
     def begin(self) -> object:
@@ -94,6 +98,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 def test_reads_that_agree(rig: Rig) -> None:
     rig.by_transform = [counts(0, 0, None)] * 2
     assert rig.begin() == (rig.frame, "letters")
+    assert rig.columns == [COLUMNS]
     rig.by_transform, rig.by_letters = [counts(7, 3, -55)] * 2, counts(7, 3, -55)
     rig.judge()
 
@@ -136,5 +141,6 @@ def test_nothing_is_read_without_records_or_need(rig: Rig) -> None:
     assert rig.begin() is rig.frame
     rig.judge()
     rig.planner.splits = (split(0),)
-    rig.read.is_needed = False
+    rig.read.columns = None
     assert rig.begin() is rig.frame
+    assert rig.columns == []

@@ -20,7 +20,7 @@ from sparkapp.model.job.sections.sink_format import SinkEncoding, SinkFormat
 from sparkapp.model.job.sections.source import Source
 from sparkapp.model.job.spec import Job
 from sparkapp.sink.dead_letter import ERROR, RAW_KEY, RAW_VALUE, STAGE
-from sparkapp.spark.frames.failed.letters_apart import COLUMN, Letters, columns_of_letters, letter_streams, parted
+from sparkapp.spark.frames.failed.letters_apart import COLUMN, Letters, letter_streams, parted
 from sparkapp.spark.tasks import write_task
 from sparkapp.spark.tasks.write_task import WriteOrder, decode_result, write_partition
 from tests.support.jobs.plain_job import plain_spec
@@ -66,12 +66,6 @@ def test_rows_and_letters_are_parted_in_whatever_order_they_come() -> None:
 def test_a_checkpoint_without_records_has_no_column_for_letters() -> None:
     rows = pa.record_batch({"n": [1]})
     assert list(parted([rows])) == [rows]
-
-
-def test_readers_decode_for_letters_what_they_hand_over_least() -> None:
-    columns = columns_of_letters(SPEC)
-    assert columns - {"_json_value", "_json_value.0"} == {*SOURCE_SCHEMA.names}
-    assert {"_json_value", "_json_value.0"} < columns
 
 
 class Writer:
