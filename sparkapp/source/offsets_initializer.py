@@ -80,11 +80,14 @@ class TimestampOffsetsInitializer:
 
     def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
         wanted = list(partitions)
+        # Asked before the records, as in Flink: what is appended between the two questions is behind these offsets.
+        others = {} if self._on_missing is ResetStrategy.FAIL else reset(wanted, self._on_missing, cluster)
         records = cluster.records_at(dict.fromkeys(wanted, self._timestamp_millis))
-        found = {partition: record.offset for partition, record in records.items()}
+        found = others | {partition: record.offset for partition, record in records.items()}
         missing = [partition for partition in wanted if partition not in found]
-        why = f"no record at or after timestamp {self._timestamp_millis} and no reset policy"
-        return found | reset(missing, self._on_missing, cluster, why=why)
+        if missing:
+            raise undefined(missing, f"no record at or after timestamp {self._timestamp_millis} and no reset policy")
+        return found
 
 
 class SpecificOffsetsInitializer:
@@ -167,9 +170,13 @@ def reset(
     if not wanted:
         return {}
     if strategy is ResetStrategy.FAIL:
-        msg = f"{why} for partition {named(wanted)}"
-        raise UndefinedOffset(msg)
+        raise undefined(wanted, why)
     return cluster.earliest(wanted) if strategy is ResetStrategy.EARLIEST else cluster.latest(wanted)
+
+
+def undefined(partitions: Iterable[TopicPartition], why: str) -> UndefinedOffset:
+    """The error about partitions that have no offset, and no strategy that gives them one."""
+    return UndefinedOffset(f"{why} for partition {named(sorted(partitions))}")
 
 
 def starting_initializer(startup: Startup, *, warn: Warn = no_warning) -> OffsetsInitializer:

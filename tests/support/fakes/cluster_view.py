@@ -108,12 +108,15 @@ class FakeCluster:
         self.deleted.discard(topic)
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
-        """:raises OverflowError: a time is outside 64 bits, as in Kafka's client."""
-        found = {}
+        """The first record of the log, or nothing where that is behind the end, as brokers answer.
+
+        :raises OverflowError: a time is outside 64 bits, as in Kafka's client.
+        """
+        ends, found = self.latest(times), {}
         for each, millis in times.items():
             millis.to_bytes(8, signed=True)
             later = [(number, time) for number, time in enumerate(self.times.get(each, [])) if time >= millis]
-            if later:
+            if later and self.starts.get(each, 0) + later[0][0] < ends[each]:
                 found[each] = FoundRecord(self.starts.get(each, 0) + later[0][0], later[0][1])
         return found
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from sparkapp.clients.cluster_view import FoundRecord
 from sparkapp.model.errors import LeaderUnavailable, UndefinedOffset
 from sparkapp.model.job.startup import PartitionOffset, ResetStrategy, Startup, StartupMode, Stopping, StoppingMode
 from sparkapp.model.partition import TopicPartition
@@ -37,6 +40,21 @@ def test_a_timestamp_after_the_end_follows_the_strategy(strategy: ResetStrategy,
 def test_a_timestamp_after_the_end_without_a_strategy_names_the_partition() -> None:
     with pytest.raises(UndefinedOffset, match="no record at or after timestamp 10 and no reset policy for partition a"):
         TimestampOffsetsInitializer(10, ResetStrategy.FAIL).offsets([A1], cluster())
+
+
+class Growing(FakeCluster):
+    """The next record of each partition becomes readable behind the answer: appended, or its transaction has ended."""
+
+    def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
+        found = super().records_at(times)
+        self.ends |= {each: end + 1 for each, end in self.latest(times).items()}
+        return found
+
+
+def test_a_record_that_comes_while_its_time_is_looked_for_is_not_skipped() -> None:
+    view = Growing({"a": 2}, {}, {A0: 2, A1: 1}, times={A0: [5, 6, 10, 11], A1: [5, 10]})
+    assert TimestampOffsetsInitializer(10).offsets([A0, A1], view) == {A0: 2, A1: 1}
+    assert view.ends == {A0: 3, A1: 2}
 
 
 def test_S20_specific_offsets_without_any_are_refused() -> None:
