@@ -66,6 +66,8 @@ class ClusterView(Protocol):
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         """The first record of a time or later; partitions without such a record are absent.
 
+        It is a place in the log, whoever may read the record: it may be behind an open transaction, or in it.
+
         :param times: milliseconds since 1970, a partition.
         """
         ...

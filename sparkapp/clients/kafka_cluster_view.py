@@ -170,7 +170,9 @@ class KafkaClusterView:
         return {partition: info.offset for partition, info in found.items()}
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
-        found = self._list({partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()})
+        specs = {partition: OffsetSpec.for_timestamp(millis) for partition, millis in times.items()}
+        # At read_committed brokers keep a record to themselves that is behind an open transaction.
+        found = self._list(specs, IsolationLevel.READ_UNCOMMITTED)
         return {
             partition: FoundRecord(info.offset, info.timestamp) for partition, info in found.items() if info.offset >= 0
         }

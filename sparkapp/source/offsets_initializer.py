@@ -82,8 +82,7 @@ class TimestampOffsetsInitializer:
         wanted = list(partitions)
         # Asked before the records, as in Flink: what is appended between the two questions is behind these offsets.
         others = {} if self._on_missing is ResetStrategy.FAIL else reset(wanted, self._on_missing, cluster)
-        records = cluster.records_at(dict.fromkeys(wanted, self._timestamp_millis))
-        found = others | {partition: record.offset for partition, record in records.items()}
+        found = others | first_at(self._timestamp_millis, wanted, cluster)
         missing = [partition for partition in wanted if partition not in found]
         if missing:
             raise undefined(missing, f"no record at or after timestamp {self._timestamp_millis} and no reset policy")
@@ -127,6 +126,23 @@ class SpecificOffsetsInitializer:
         return chosen | CommittedOffsetsInitializer(self._on_missing, warn=self._warn).offsets(rest, cluster)
 
 
+class TimestampStopsInitializer:
+    """The first record at or after a time. Where there is none, all records of the log are earlier: its end.
+
+    Either may be behind an open transaction, whose records are earlier, too. The job reads up to there when it has
+    ended.
+    """
+
+    def __init__(self, timestamp_millis: int) -> None:
+        self._timestamp_millis = timestamp_millis
+
+    def offsets(self, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        # Asked before the records: what is appended between the two questions may have reached the time.
+        ends = cluster.log_ends(wanted)
+        return ends | first_at(self._timestamp_millis, wanted, cluster)
+
+
 class NamedStopsInitializer:
     """Stopping offsets that the user names, every partition of them: one without an entry would never end."""
 
@@ -140,6 +156,12 @@ class NamedStopsInitializer:
             msg = f"spec.source.stopping.specificOffsets has no entry for partition {named(missing)}"
             raise UndefinedOffset(msg, remedy="name the offset that each partition stops before, 0 to read none of it")
         return {partition: self._specific[partition] for partition in wanted}
+
+
+def first_at(millis: int, partitions: Iterable[TopicPartition], cluster: ClusterView) -> dict[TopicPartition, int]:
+    """The offset of each partition's first record at or after a time; partitions without such a record are absent."""
+    found = cluster.records_at(dict.fromkeys(partitions, millis))
+    return {partition: record.offset for partition, record in found.items()}
 
 
 def outside_the_log(offsets: Mapping[TopicPartition, int], cluster: ClusterView) -> dict[TopicPartition, str]:
@@ -207,6 +229,6 @@ def stopping_initializer(stopping: Stopping) -> OffsetsInitializer | None:
         case StoppingMode.GROUP_OFFSETS:
             return CommittedOffsetsInitializer(ResetStrategy.FAIL)
         case StoppingMode.TIMESTAMP:
-            return TimestampOffsetsInitializer(stopping.timestamp_millis or 0)
+            return TimestampStopsInitializer(stopping.timestamp_millis or 0)
         case StoppingMode.SPECIFIC_OFFSETS:
             return NamedStopsInitializer(offsets_map(stopping.specific_offsets))

@@ -6,6 +6,7 @@ in ``test_s_enumerator.py``.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 
@@ -33,6 +34,7 @@ from sparkapp.source.offsets_initializer import (
     LatestOffsetsInitializer,
     SpecificOffsetsInitializer,
     TimestampOffsetsInitializer,
+    TimestampStopsInitializer,
 )
 from tests.support.fakes.cluster_view import CountingView
 from tests.support.jobs.commit_counter import CommitCounter
@@ -119,7 +121,8 @@ def open_transaction(source_fixture: SourceFixture, unique: str) -> tuple[TopicP
 
     def commit() -> None:
         producer.commit_transaction(30)
-        await_that("the transaction has ended", lambda: source_fixture.view.latest([partition]) == {partition: 8})
+        view = source_fixture.view
+        await_that("the transaction has ended", lambda: view.latest([partition]) == view.log_ends([partition]))
 
     return partition, commit
 
@@ -175,6 +178,40 @@ def test_S17_a_timestamp_before_deleted_records_is_the_first_one_left(source_fix
         source_fixture.partitions(source_fixture.topic), source_fixture.view
     )
     assert found == {each: max(3, each.partition) for each in source_fixture.partitions(source_fixture.topic)}
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(60, 7), (120, None)])
+def test_S17_a_timestamp_behind_an_open_transaction_is_found(
+    source_fixture: SourceFixture, unique: str, seconds: int, found: int | None
+) -> None:
+    """Records 7 and 8 have the time of in 60 seconds, and no record has that of in 120: the log's end is the stop."""
+    partition, commit = open_transaction(source_fixture, unique)
+    now = round(time.time() * 1000)
+    producer = Producer({"bootstrap.servers": source_fixture.bootstrap})
+    for value in ("7", "8"):
+        producer.produce(partition.topic, value=value, partition=0, timestamp=now + 60_000)
+    assert producer.flush(30) == 0
+    millis, stop = now + seconds * 1000, 9 if found is None else found
+    for strategy in ResetStrategy:
+        if found is not None:
+            start = TimestampOffsetsInitializer(millis, strategy)
+            assert start.offsets([partition], source_fixture.view) == {partition: found}
+    each = source_fixture.enumerator(
+        subscriber=TopicListSubscriber((partition.topic,)), stopping=TimestampStopsInitializer(millis)
+    )
+    each.start(None)
+    consumer = open_consumer({"bootstrap.servers": source_fixture.bootstrap, "group.id": source_fixture.group})
+    rows = []
+    for end in (3, stop):
+        splits = each.plan()
+        assert [split.stop for split in splits] == [end]
+        assert not each.finished
+        rows.append(sum(batch.num_rows for batch in consumer.read(splits)))
+        each.complete(splits)
+        if end == 3:
+            commit()
+    consumer.close()
+    assert (rows, each.finished) == ([3, stop - 3], True)
 
 
 def test_offsets_are_the_same_whatever_number_of_partitions_a_request_takes(
@@ -281,7 +318,7 @@ def test_S30_a_bounded_source_looks_for_no_partitions_after_its_start(
 def test_S30_a_bounded_source_ends_at_the_stops_of_its_start(source_fixture: SourceFixture) -> None:
     each = source_fixture.enumerator(
         TimestampOffsetsInitializer(2001), subscriber=TopicListSubscriber((source_fixture.pattern_topic,)),
-        stopping=TimestampOffsetsInitializer(6001),
+        stopping=TimestampStopsInitializer(6001),
     )  # fmt: skip
     each.start(None)
     splits = each.plan()

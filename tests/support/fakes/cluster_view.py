@@ -108,11 +108,11 @@ class FakeCluster:
         self.deleted.discard(topic)
 
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
-        """The first record of the log, or nothing where that is behind the end, as brokers answer.
+        """The first record of the log, or nothing where that is behind the log's end, as brokers answer.
 
         :raises OverflowError: a time is outside 64 bits, as in Kafka's client.
         """
-        ends, found = self.latest(times), {}
+        ends, found = self.log_ends(times), {}
         for each, millis in times.items():
             millis.to_bytes(8, signed=True)
             later = [(number, time) for number, time in enumerate(self.times.get(each, [])) if time >= millis]

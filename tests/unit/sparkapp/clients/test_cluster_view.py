@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Uuid
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, Uuid
 
 from sparkapp.clients.kafka_cluster_view import KafkaClusterView
 from sparkapp.clients.leaders import KnownLeaders
@@ -40,6 +40,7 @@ class Admin:
         self.offsets = list(offsets)
         self.leaders = list(leaders)
         self.asked: list[str] = []
+        self.levels: list[IsolationLevel] = []
 
     @property
     def client(self) -> Admin:
@@ -51,8 +52,11 @@ class Admin:
         described = SimpleNamespace(error=None, partitions={PARTITION.partition: SimpleNamespace(leader=leader)})
         return SimpleNamespace(cluster_id="c", brokers={1: "broker"}, topics={PARTITION.topic: described})
 
-    def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+    def list_offsets(
+        self, wanted: dict[Any, Any], *, isolation_level: IsolationLevel, **_: Any
+    ) -> dict[Any, Future[Any]]:
         self.asked.append("offsets")
+        self.levels.append(isolation_level)
         failure, self.failure = self.failure, self.failure if self.fails_for_ever else None
         if failure is not None:
             raise KafkaException(failure)
@@ -102,6 +106,15 @@ def test_a_leader_that_died_before_it_answered_is_asked_again(view: KafkaCluster
     admin = answered_by(view, Admin([OFFSET_INVALID, 21]))
     assert view.latest([PARTITION]) == {PARTITION: 21}
     assert admin.asked == ["metadata", "offsets"] * 2, "librdkafka would ask the same leader again"
+
+
+def test_what_is_read_ends_before_open_transactions_and_places_in_the_log_do_not(view: KafkaClusterView) -> None:
+    admin = answered_by(view, Admin([21]))
+    view.latest([PARTITION])
+    assert admin.levels == [IsolationLevel.READ_COMMITTED]
+    view.log_ends([PARTITION])
+    assert view.records_at({PARTITION: 1000}) == {PARTITION: (21, -1)}
+    assert admin.levels[1:] == [IsolationLevel.READ_UNCOMMITTED] * 2
 
 
 def test_a_time_out_has_no_cause_of_an_earlier_day(view: KafkaClusterView, monkeypatch: pytest.MonkeyPatch) -> None:

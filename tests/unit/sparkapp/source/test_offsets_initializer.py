@@ -15,6 +15,7 @@ from sparkapp.source.offsets_initializer import (
     NamedStopsInitializer,
     SpecificOffsetsInitializer,
     TimestampOffsetsInitializer,
+    TimestampStopsInitializer,
     starting_initializer,
     stopping_initializer,
 )
@@ -55,6 +56,36 @@ def test_a_record_that_comes_while_its_time_is_looked_for_is_not_skipped() -> No
     view = Growing({"a": 2}, {}, {A0: 2, A1: 1}, times={A0: [5, 6, 10, 11], A1: [5, 10]})
     assert TimestampOffsetsInitializer(10).offsets([A0, A1], view) == {A0: 2, A1: 1}
     assert view.ends == {A0: 3, A1: 2}
+
+
+def behind_a_transaction() -> FakeCluster:
+    """Records 0 to 9 can be read, 10 to 14 are in an open transaction, 15 to 19 are behind it with times from 1000."""
+    times = [*range(10), *range(500, 505), *range(1000, 1005)]
+    return FakeCluster({"a": 1}, {}, {A0: 10}, times={A0: times}, unstable={A0: 10})
+
+
+@pytest.mark.parametrize("strategy", ResetStrategy)
+def test_a_timestamp_behind_an_open_transaction_is_found(strategy: ResetStrategy) -> None:
+    """Earliest would repeat the log, and Fail would stop the job, until the transaction has ended."""
+    assert TimestampOffsetsInitializer(1000, strategy).offsets([A0], behind_a_transaction()) == {A0: 15}
+
+
+def test_a_start_at_a_time_that_no_record_has_is_latest() -> None:
+    assert TimestampOffsetsInitializer(2000).offsets([A0], behind_a_transaction()) == {A0: 10}
+
+
+@pytest.mark.parametrize(("millis", "stop"), [(5, 5), (502, 12), (1000, 15), (2000, 20)])
+def test_a_stop_at_a_time_has_all_earlier_records_before_it(millis: int, stop: int) -> None:
+    """Also those of an open transaction: each of the log's records is earlier than a time that no record has."""
+    stopping = stopping_initializer(Stopping(mode=StoppingMode.TIMESTAMP, timestamp_millis=millis))
+    assert stopping is not None
+    assert stopping.offsets([A0], behind_a_transaction()) == {A0: stop}
+
+
+def test_a_stop_at_a_time_has_no_later_record_before_it() -> None:
+    """The end of the log is asked before the time: a record that comes meanwhile may have reached the time."""
+    view = Growing({"a": 2}, {}, {A0: 2, A1: 2}, times={A0: [5, 6, 10], A1: [5, 6, 7]})
+    assert TimestampStopsInitializer(10).offsets([A0, A1], view) == {A0: 2, A1: 2}
 
 
 def test_S20_specific_offsets_without_any_are_refused() -> None:

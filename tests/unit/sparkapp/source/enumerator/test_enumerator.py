@@ -38,6 +38,7 @@ from sparkapp.source.offsets_initializer import (
     LatestOffsetsInitializer,
     NamedStopsInitializer,
     OffsetsInitializer,
+    TimestampStopsInitializer,
     no_warning,
 )
 from tests.support.fakes.cluster_view import CountingView, FakeCluster
@@ -546,6 +547,26 @@ def test_an_offset_behind_an_open_transaction_waits_for_its_end(policy: OnDataLo
     view.ends[A1], view.unstable = 27, {}
     assert [(split.start, split.stop) for split in source.plan()] == [(7, 10), (24, 27)]
     assert heard == []
+
+
+@pytest.mark.parametrize("millis", [1000, 2000])
+def test_a_stop_behind_an_open_transaction_waits_for_its_end(millis: int) -> None:
+    """Records 10 to 14 are in the transaction, and earlier than the time. Of 15 to 19 some may not be."""
+    times = [*range(10), *range(500, 505), *range(1000, 1005)]
+    view = FakeCluster({"a": 1}, {}, {A0: 10}, times={A0: times}, unstable={A0: 10})
+    source = enumerator(view, stopping=TimestampStopsInitializer(millis))
+    source.start(None)
+    stop = 15 if millis == 1000 else 20
+    for start, end in ((0, 10), (10, 10)):
+        splits = source.plan()
+        assert [(split.start, split.stop) for split in splits] == [(start, end)]
+        source.complete(splits)
+        assert not source.finished
+    view.ends[A0], view.unstable = 20, {}
+    splits = source.plan()
+    assert [(split.start, split.stop) for split in splits] == [(10, stop)]
+    source.complete(splits)
+    assert source.finished
 
 
 @pytest.mark.parametrize("policy", OnDataLoss)

@@ -100,12 +100,16 @@ def test_a_topic_without_times_is_read() -> None:
     st.integers(0, 500),
     st.booleans(),
     st.sampled_from([0, 1.5, NOW]),
+    st.integers(0, 5),
 )
 def test_the_drift_is_kept_and_everything_is_read(
-    times: list[list[int]], drift: int, ordered: bool, now: float
+    times: list[list[int]], drift: int, ordered: bool, now: float, unstable: int
 ) -> None:
-    logs = {TopicPartition("a", number): sorted(log) if ordered else log for number, log in enumerate(times)}
-    view = FakeCluster({"a": 3}, {}, {partition: len(log) for partition, log in logs.items()}, {}, logs)
+    """Records behind an open transaction are in the log, too, and change nothing."""
+    whole = {TopicPartition("a", number): sorted(log) if ordered else log for number, log in enumerate(times)}
+    logs = {partition: log[: max(0, len(log) - unstable)] for partition, log in whole.items()}
+    ends = {partition: len(log) for partition, log in logs.items()}
+    view = FakeCluster({"a": 3}, {}, ends, {}, whole, {each: len(log) - ends[each] for each, log in whole.items()})
     alignment = WatermarkAlignment(view, drift, now=lambda: now)
     offsets = dict.fromkeys(logs, 0)
     for _ in range(200):
