@@ -20,7 +20,8 @@ class PreCommitted:
     """One checkpoint whose subtasks have all pre-committed.
 
     :param splits: every known partition with this checkpoint's range.
-    :param stops: stopping offsets that were found in it; the splits of these partitions end there, too.
+    :param stops: stopping offset of each of these partitions of a bounded job, as far as it is known. The split of a
+        partition whose stop was found in this checkpoint ends there.
     :param topic_ids: ids of the splits' topics, as far as they are known.
     :param aligned: whether each subtask wrote exactly what it read, in whole partitions.
     :param engine: the engine's part of the document, which it gets back on a restart.
@@ -84,7 +85,7 @@ def document_after(
         evidence_group=job.spec.source.group_id if has_evidence else "",
         engine=checkpoint.engine,
         engine_has_state=checkpoint.engine_has_state,
-        stops={**last.stops, **checkpoint.stops},
+        stops=checkpoint.stops,
         stopping=last.stopping,
         cluster_id=last.cluster_id,
         sink_cluster_id=last.sink_cluster_id,

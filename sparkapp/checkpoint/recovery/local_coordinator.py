@@ -191,13 +191,16 @@ class LocalCoordinator:
                     document, checkpoint_id=number, splits=splits,
                     local=replace(local, placed=local.placed.difference(partitions), forgot_at=number),
                     topic_ids={topic: known for topic, known in document.topic_ids.items() if topic in topics},
-                    stops={each: stop for each, stop in document.stops.items() if each not in partitions},
                     created_at=self._now(),
                 )
             )  # fmt: skip
 
     def record(
-        self, offsets: Mapping[TopicPartition, int], totals: LocalTotals, topic_ids: Mapping[str, str] | None = None
+        self,
+        offsets: Mapping[TopicPartition, int],
+        totals: LocalTotals,
+        stops: Mapping[TopicPartition, int] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> Completed | None:
         """Records what the subtasks have committed as the next checkpoint; None where nothing is new.
 
@@ -205,12 +208,13 @@ class LocalCoordinator:
         that are not recorded as placed.
 
         :param offsets: next offset of partitions, by commits that succeeded. :param totals: since the grant.
+        :param stops: as in :meth:`grant`.
         :param topic_ids: that are known now. An id was not known where a broker that lagged was asked for it.
         :raises CheckpointConflict: superseded; the attempt must stop.
         :raises CheckpointStoreUnavailable: no answer. Subtasks may continue; the next record includes these offsets.
         """
         with self._lock:
-            document, local, before = self.document, self._granted(), self._recorded
+            document, local, before, stops = self.document, self._granted(), self._recorded, dict(stops or {})
             splits = tuple(
                 KafkaPartitionSplit(split.partition, split.stop, max(split.stop, offsets.get(split.partition, 0)))
                 if split.partition in local.placed
@@ -220,11 +224,12 @@ class LocalCoordinator:
             topics = {split.partition.topic for split in document.splits}
             new = {topic: topic_id for topic, topic_id in (topic_ids or {}).items() if topic in topics}
             ids = {**new, **document.topic_ids}
-            if totals == before and ids == document.topic_ids and not any(split.size for split in splits):
+            known = (document.stops, document.topic_ids)
+            if totals == before and (stops, ids) == known and not any(split.size for split in splits):
                 return None
             checkpoint = PreCommitted(
                 checkpoint_id=document.checkpoint_id + 1, splits=splits, aligned=True, committables=(),
-                records_out=totals.records_out - before.records_out, stops={}, topic_ids=ids,
+                records_out=totals.records_out - before.records_out, stops=stops, topic_ids=ids,
                 records_skipped=totals.skipped - before.skipped,
                 records_dead_lettered=totals.dead_lettered - before.dead_lettered,
             )  # fmt: skip

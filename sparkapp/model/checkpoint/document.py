@@ -119,7 +119,8 @@ class CheckpointDocument:
     :param engine: opaque text of the engine (Spark's batch metadata), restored with the checkpoint.
     :param engine_has_state: True where operators keep state, which changes with each checkpoint.
     :param drained: True where the driver stopped at this checkpoint on request and left no transaction open.
-    :param stops: end offset of each partition of a bounded job, as far as it is known; empty for an unbounded job.
+    :param stops: end offset of each partition of a bounded job, as far as it is known; empty for an unbounded job. A
+        stop without a split is a deleted topic's, and counts for nothing.
     :param stopping: :attr:`Stopping.fingerprint` of the setting behind the stops; another setting fixes new stops.
     :param finished: True where a bounded job has completed all its records.
     :param cluster_id: id of the Kafka cluster of offsets and group; empty where it is not known.

@@ -135,7 +135,7 @@ class KafkaSourceEnumerator:
             (Flink's KafkaSourceEnumerator): records that arrived while the job was down must not be lost.
         :param stops: stopping offsets of the restored checkpoint, so that Latest keeps its first meaning. With them a
             bounded source reads no partition that the cluster has added since. None where the job has another end now,
-            or never had an end.
+            or never had an end. A stop of a partition that was not restored belonged to a deleted topic.
         :param topic_ids: of the restored checkpoint.
         :raises TopicRecreated: a topic was recreated, and the policy is Fail.
         :raises TopicNotFound: nothing to read at all, or a named topic does not exist.

@@ -128,6 +128,7 @@ class FakeLocalCoordinator:
         self,
         offsets: Mapping[TopicPartition, int],
         totals: LocalTotals,
+        stops: Mapping[TopicPartition, int] | None = None,
         topic_ids: Mapping[str, str] | None = None,
     ) -> Completed:
         self._note("record", dict(offsets), totals)

@@ -115,7 +115,7 @@ class CommittingJob:
         completed = self.coordinator.complete(
             PreCommitted(
                 checkpoint_id=self.coordinator.document.checkpoint_id + 1, splits=splits, aligned=True,
-                committables=committables, records_out=0,
+                committables=committables, records_out=0, stops=dict(self.enumerator.stops),
             )
         )  # fmt: skip
         assert completed is not None

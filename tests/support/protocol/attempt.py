@@ -378,7 +378,7 @@ class AttemptRun:
         pre_committed = PreCommitted(
             checkpoint_id=begun.checkpoint_id, splits=begun.splits, aligned=self.aligned,
             committables=tuple(each.committable for each in begun.written if each.committable is not None),
-            topic_ids=self._enumerator.topic_ids,
+            stops=dict(self._enumerator.stops), topic_ids=self._enumerator.topic_ids,
             records_out=sum(each.records for each in begun.written),
             records_dead_lettered=sum(each.dead_letters for each in begun.written),
         )  # fmt: skip

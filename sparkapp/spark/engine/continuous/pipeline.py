@@ -139,7 +139,7 @@ class CheckpointPipeline:
         watermarks = self._given_watermarks(splits, assigned)
         plan = CheckpointPlan(
             checkpoint_id=checkpoint_id, splits=splits, limits=limits or {}, assigned=assigned, watermarks=watermarks,
-            topic_ids=dict(self._enumerator.topic_ids),
+            stops=dict(self._enumerator.stops), topic_ids=dict(self._enumerator.topic_ids),
         )  # fmt: skip
         self._running = RunningCheckpoint(
             plan, server=self._server, coordinator=coordinator, failed_before=self._failed_open

@@ -31,7 +31,7 @@ class CheckpointPlan:
     :param limits: of an open checkpoint: how far each partition may be read until the barrier. Else empty.
     :param assigned: the splits of each subtask.
     :param watermarks: at the begin, by subtask; empty for a job without them.
-    :param topic_ids: ids of the splits' topics.
+    :param stops: stopping offsets of a bounded job. :param topic_ids: ids of the splits' topics.
     """
 
     checkpoint_id: int
@@ -39,6 +39,7 @@ class CheckpointPlan:
     limits: Mapping[TopicPartition, int]
     assigned: Assignment
     watermarks: Mapping[int, GivenWatermarks]
+    stops: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
 
     def work(self, coordinator: CheckpointCoordinator) -> dict[int, Work]:
@@ -156,6 +157,7 @@ class RunningCheckpoint:
         return PreCommitted(
             checkpoint_id=self.checkpoint_id,
             splits=self.splits,
+            stops=self._plan.stops,
             topic_ids=self._plan.topic_ids,
             aligned=not self._plan.assigned.is_cut,
             committables=tuple(result.committable for result in results if result.committable is not None),

@@ -102,6 +102,7 @@ class CheckpointRunner:
         if checkpoint_id <= self._coordinator.document.checkpoint_id:
             return
         is_stateful = self._check_state()
+        enumerator = self._parts.enumerator
         started = time.monotonic()
         splits = self._planner.splits
         self._coordinator.prepare(splits)
@@ -112,14 +113,14 @@ class CheckpointRunner:
             self.late_rows += late_rows(self._spark, self._query_name)
             self._log.folder.settle(batch_id + 1, engine.state_partitions)
         skipped = self._note_records(splits)
-        stops = self._stops(splits)
-        splits = cut_at(splits, stops)
+        found = self._stops_found(splits)
+        splits = cut_at(splits, found)
         completed = self._coordinator.complete(
             PreCommitted(
                 checkpoint_id=checkpoint_id,
                 splits=splits,
-                stops=stops,
-                topic_ids=self._parts.enumerator.topic_ids,
+                stops={**enumerator.stops, **found},
+                topic_ids=enumerator.topic_ids,
                 aligned=aligned,
                 committables=tuple(result.committable for result in results if result.committable is not None),
                 records_out=sum(result.records for result in results),
@@ -129,7 +130,7 @@ class CheckpointRunner:
                 engine_has_state=is_stateful,
             )
         )
-        self._parts.enumerator.complete(splits, stops)
+        enumerator.complete(splits, found)
         self._planner.complete()
         self._stream.complete(checkpoint_id)
         seconds = time.monotonic() - started
@@ -172,7 +173,7 @@ class CheckpointRunner:
             )
         return self._keeps_state
 
-    def _stops(self, splits: tuple[KafkaPartitionSplit, ...]) -> dict[TopicPartition, int]:
+    def _stops_found(self, splits: tuple[KafkaPartitionSplit, ...]) -> dict[TopicPartition, int]:
         readers = len(self._planner.assigned(splits).by_subtask)
         stops = stops_found(self._job.spec, self._spark, self._query_name, readers)
         for partition, stop in sorted(stops.items()):

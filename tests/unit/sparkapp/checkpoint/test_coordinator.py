@@ -114,7 +114,7 @@ def test_an_end_is_in_the_document_that_makes_its_checkpoint_final_and_in_the_gr
     cut = (KafkaPartitionSplit(A0, 0, 7), SPLITS[1])
     completed = each.complete(
         PreCommitted(
-            checkpoint_id=1, splits=cut, stops={A0: 7}, aligned=True, committables=(COMMITTABLE,), records_out=6
+            checkpoint_id=1, splits=cut, stops={A0: 7, A1: 5}, aligned=True, committables=(COMMITTABLE,), records_out=6
         )
     )
     assert completed is not None
@@ -124,6 +124,19 @@ def test_an_end_is_in_the_document_that_makes_its_checkpoint_final_and_in_the_gr
     group.calls.clear()
     each.commit_ends()
     assert group.calls == [("commit", {A0: 7, A1: 5}, "uid/1/1")], "once more, for a driver that died before"
+
+
+def test_a_partition_that_is_gone_leaves_no_stop_in_the_document() -> None:
+    """A topic may be created again under its name, and would end there."""
+    each = coordinator(Group())
+    each.begin((KafkaPartitionSplit(A0, 0, 0), SPLITS[1]), {A0: 10, A1: 5})
+    completed = each.complete(
+        PreCommitted(
+            checkpoint_id=1, splits=SPLITS[:1], stops={A0: 10}, aligned=True, committables=(), records_out=0
+        )
+    )  # fmt: skip
+    assert completed is not None
+    assert completed.document.offsets == completed.document.stops == {A0: 10}
 
 
 def test_ends_are_committed_once_and_only_where_records_end_partitions() -> None:

@@ -111,8 +111,7 @@ def test_partitions_that_are_gone_are_forgotten_with_the_ids_of_their_topics() -
     rig.coordinator.grant(splits, {A0: 500, b0: 600}, {"a": "0123456789", "b": "9876543210"})
     rig.coordinator.placed({A0: 100, b0: 7})
     rig.coordinator.forget({b0, A1})
-    assert rig.written.offsets == {A0: 100}
-    assert (rig.written.stops, rig.written.topic_ids) == ({A0: 500}, {"a": "0123456789"})
+    assert (rig.written.offsets, rig.written.topic_ids) == ({A0: 100}, {"a": "0123456789"})
     assert rig.written.local == LocalPart(era=6, placed=frozenset({A0}), forgot_at=11)
     assert rig.written.checkpoint_id == 11, "every mark of them is older"
     rig.coordinator.forget({b0})
@@ -257,8 +256,20 @@ def test_a_topic_id_that_was_not_known_at_placing_is_recorded_once() -> None:
     rig.coordinator.grant(STARTS)
     rig.coordinator.placed({A0: 100, A1: 50}, {})
     assert rig.written.topic_ids == {}
-    assert rig.coordinator.record({}, LocalTotals(), {"a": "0123456789", "other": "x"}) is not None
+    assert rig.coordinator.record({}, LocalTotals(), None, {"a": "0123456789", "other": "x"}) is not None
     assert rig.written.topic_ids == {"a": "0123456789"}
-    assert rig.coordinator.record({}, LocalTotals(), {"a": "9876543210"}) is None
-    assert rig.coordinator.record({A0: 120}, LocalTotals(records_out=20), {"a": "9876543210"}) is not None
+    assert rig.coordinator.record({}, LocalTotals(), None, {"a": "9876543210"}) is None
+    assert rig.coordinator.record({A0: 120}, LocalTotals(records_out=20), None, {"a": "9876543210"}) is not None
     assert rig.written.topic_ids == {"a": "0123456789"}
+
+
+def test_a_record_has_the_stops_of_what_is_read_and_no_others() -> None:
+    rig = Rig()
+    rig.coordinator.grant(STARTS, {A0: 500, A1: 600})
+    rig.coordinator.placed({A0: 100, A1: 50})
+    rig.coordinator.record({A0: 110}, LocalTotals(transactions=1), {A0: 500, A1: 600})
+    assert rig.written.stops == {A0: 500, A1: 600}
+    rig.coordinator.forget({A1})
+    assert rig.coordinator.record({}, LocalTotals(transactions=1), {A0: 500}) is not None
+    assert rig.written.stops == {A0: 500}
+    assert rig.coordinator.record({}, LocalTotals(transactions=1), {A0: 500}) is None

@@ -267,7 +267,8 @@ class LocalPace:
     def _record(self) -> Callable[[], Completed | None]:
         """The call that records the reported commits."""
         totals = self._reported.totals(each.totals for each in self._subtasks.values())
-        return partial(self._coordinator.record, dict(self._reported.offsets), totals, dict(self._enumerator.topic_ids))
+        stops, ids = dict(self._enumerator.stops), dict(self._enumerator.topic_ids)
+        return partial(self._coordinator.record, dict(self._reported.offsets), totals, stops, ids)
 
     def _recorded(self, now: float, completed: Completed | None) -> None:
         before, self._record_at = self._record_at, now

@@ -44,6 +44,7 @@ from tests.support.patience import PATIENCE, until
 
 PARALLELISM = 2
 SPLITS = tuple(KafkaPartitionSplit(TopicPartition("in", number), 10, 20 + number) for number in range(4))
+STOPS = {split.partition: 90 for split in SPLITS}
 LATER = tuple(KafkaPartitionSplit(split.partition, split.stop, split.stop + 5) for split in SPLITS)
 JOB = Job(
     namespace="n", name="job", uid="uid", generation=1, attempt=2,
@@ -132,7 +133,7 @@ class Rig:
         self.have_ended = False
         log = self.coordinator.log
         enumerator: Any = SimpleNamespace(
-            topic_ids={"in": "id"}, offsets={}, pending=None, stops={},
+            topic_ids={"in": "id"}, offsets={}, pending=None, stops=dict(STOPS),
             begin=lambda splits: log.append(("begin", splits)),
             complete=lambda splits: log.append(("complete", splits)),
         )  # fmt: skip
@@ -177,6 +178,7 @@ def test_each_subtask_reads_its_own_partitions_and_the_checkpoint_has_all() -> N
     assert log[:3] == [("prepare", SPLITS), ("give", 7), ("begin", SPLITS)]
     (checkpoint,) = rig.coordinator.pre_committed
     assert (checkpoint.checkpoint_id, checkpoint.splits, checkpoint.aligned) == (7, SPLITS, True)
+    assert (checkpoint.stops, checkpoint.topic_ids) == (STOPS, {"in": "id"})
     assert (checkpoint.records_dead_lettered, checkpoint.records_skipped) == (PARALLELISM, 2 * PARALLELISM)
     assert checkpoint.records_out == sum(split.size for split in SPLITS)
     assert log[-1] == ("complete", SPLITS), "the enumerator goes on behind the final checkpoint only"
