@@ -39,7 +39,7 @@ from kafkasparkjob_operator.decisions.plan import (
     WithdrawClaim,
 )
 from kafkasparkjob_operator.decisions.restarts import START_PERIOD_SECONDS
-from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back
+from kafkasparkjob_operator.decisions.revisions.refusal import accept, has_gone_back, replaced_by_nothing
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.revisions.upgrade import begin_revision, way_back
 from kafkasparkjob_operator.identity import JobKey
@@ -104,24 +104,19 @@ def decide_start(
     Called by the state machine when every pod of every previous attempt is gone, except a finished driver that is kept
     for its log.
 
-    :param desired: the resource's spec; None where it is invalid: the last valid spec applies then.
+    :param desired: the resource's spec; None where it is invalid.
     :param clear: the finished driver is gone, too; before that nothing is started.
     :param standby: a standby driver of the resource's generation: it is activated instead of a new attempt.
     """
     if suspend:
         return _suspended(draft, observation, live, settings) if clear else Decision(ready=True)
-    if desired is not None:
-        chosen = AttemptRecord(
-            attempt=0, owner_uid="", generation=observation.job.generation, spec=observation.job.spec
-        )
-    else:
-        fallback = way_back(draft, observation, live, settings)
-        fallback = fallback or last_accepted(draft, observation, live, settings)
-        if fallback is None:
-            message = "the spec is invalid: see condition ConfigValid"
-            draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message, phase=Phase.FAILED)
-            return Decision()
-        chosen, desired = fallback
+    withheld = replaced_by_nothing(draft)
+    choice = next_spec(draft, observation, live, desired, withheld=withheld, settings=settings)
+    if choice is None:
+        message = "the spec is invalid: see condition ConfigValid"
+        draft.set_state(JobState.FAILED, reason=INVALID_SPEC, message=message, phase=Phase.FAILED)
+        return Decision()
+    chosen, desired = choice
     forget_failures(draft, observation, live)
     generation = _generation(draft, observation, chosen)
     restarts = standby is None and start_reason(draft, generation) is StartReason.RESTARTED
@@ -140,6 +135,8 @@ def decide_start(
     if left > 0:
         draft.enter(Phase.BACKING_OFF, deadline=draft.now + timedelta(seconds=left))
         return Decision(look_again_after=left)
+    if withheld and chosen.spec is observation.job.spec:
+        accept(draft)  # nothing of before is left to run, so the resource is tried
     actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
     return Decision(actions=actions, ready=True, restarts=restarts)
 
@@ -202,10 +199,37 @@ def _left_by(outcome: str, *, attempt: int, job: JobKey, left: Unsettled) -> str
     )
 
 
-def last_accepted(
+def next_spec(
+    draft: StatusDraft,
+    observation: Observation,
+    live: Live,
+    desired: DesiredJob | None,
+    *,
+    withheld: bool,
+    settings: JobSettings,
+) -> tuple[AttemptRecord, DesiredJob] | None:
+    """The spec of the next attempt, also where that only settles what a deleted job has left.
+
+    It is the resource's, unless that is invalid or withheld. Then it is that of the revision that the job has gone back
+    to, or else that of the newest attempt.
+
+    :param desired: of the resource; None where it is invalid.
+    :param withheld: the resource is refused. It is the next all the same where no earlier spec can be read.
+    :returns: what :func:`submit` takes; None where the resource is invalid, too.
+    """
+    job, own = observation.job, None
+    if desired is not None:
+        own = AttemptRecord(attempt=0, owner_uid="", generation=job.generation, spec=job.spec), desired
+    if own is not None and not withheld:
+        return own
+    earlier = way_back(draft, observation, live, settings) or _last_accepted(draft, observation, live, settings)
+    return earlier or own
+
+
+def _last_accepted(
     draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings
 ) -> tuple[AttemptRecord, DesiredJob] | None:
-    """The spec of the newest attempt: an invalid edit does not stop a job. It is judged again, for its names."""
+    """The spec of the newest attempt, judged again, for its names."""
     identity = observation.job.identity
     record = record_of(live, current_attempt(observation), identity.uid)
     if record is None:

@@ -357,8 +357,8 @@ class _Planner:
             self._wait_for_pods(going)
             return
         decision = decide_start(
-            self.draft, self.observation, live, None if replaced_by_nothing(self.draft) else self.desired,
-            suspend=self.suspend, clear=driver is None, standby=standby, settings=self.settings,
+            self.draft, self.observation, live, self.desired, suspend=self.suspend, clear=driver is None,
+            standby=standby, settings=self.settings,
         )  # fmt: skip
         if standby is not None and self.draft.state in {JobState.FAILED, JobState.FINISHED}:
             self._delete(self.standbys.pods)

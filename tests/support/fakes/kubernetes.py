@@ -259,8 +259,10 @@ class FakeKubernetes:
         meta["resourceVersion"] = str(next(self._versions))
 
     def delete_job(self, key: JobKey, *, foreground: bool = False) -> None:
-        """A person deletes it: at once, or when its finalizers are gone."""
+        """A person deletes it: at once, or when its finalizers are gone. The deletion is another generation."""
         meta = self.job(key)["metadata"]
+        if not meta.get("deletionTimestamp"):
+            meta["generation"] += 1
         meta["deletionTimestamp"] = TIME
         meta["resourceVersion"] = str(next(self._versions))
         if foreground:

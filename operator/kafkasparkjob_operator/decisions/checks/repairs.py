@@ -61,6 +61,14 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
     )
 
 
+def is_unchanged(job: JobResource) -> bool:
+    """Whether the spec is that of the last look before a deletion, apart from what starts nothing.
+
+    The generation does not say so: a deletion is another generation of the same spec.
+    """
+    return bool(job.status.get(DIGEST) == digest_of(job.spec))
+
+
 def rescaled_meanwhile(draft: StatusDraft, job: JobResource, record: AttemptRecord | None) -> None:
     """The same for an attempt that ends the job after its resource was rescaled.
 

@@ -8,7 +8,7 @@ finalizer is removed after that, or when the time limit has passed (ADR 27, ADR 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from kafkasparkjob_operator.clock import parse_time
@@ -26,6 +26,7 @@ from kafkasparkjob_operator.decisions.attempts import (
 )
 from kafkasparkjob_operator.decisions.checks.belonging import with_own_pods
 from kafkasparkjob_operator.decisions.checks.prefix_needs import IN_USE
+from kafkasparkjob_operator.decisions.checks.repairs import is_unchanged
 from kafkasparkjob_operator.decisions.checks.start_refusals import refused_prefix, refused_state
 from kafkasparkjob_operator.decisions.endings import ORDERLY
 from kafkasparkjob_operator.decisions.lifecycle.left_behind import left_open, state_left
@@ -42,9 +43,10 @@ from kafkasparkjob_operator.decisions.plan import (
     deletions,
 )
 from kafkasparkjob_operator.decisions.restarts import record_ending
+from kafkasparkjob_operator.decisions.revisions.refusal import is_refused
 from kafkasparkjob_operator.decisions.running import adopt
 from kafkasparkjob_operator.decisions.standby import standby_pods
-from kafkasparkjob_operator.decisions.starting import last_accepted, submit
+from kafkasparkjob_operator.decisions.starting import next_spec, submit
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.acceptance import accepted_job
@@ -87,12 +89,6 @@ def plan_deletion(observation: Observation, now: datetime, *, limit: float, sett
     if observation.live is None:
         return NEEDS_LIVE
     return _Deletion(with_own_pods(observation), observation.live, now, limit, settings).plan()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
-    chosen: AttemptRecord
-    desired: DesiredJob
 
 
 class _Deletion:
@@ -185,10 +181,10 @@ class _Deletion:
 
         No transaction of the job is open any more, and its last snapshot is made.
         """
-        choice = self._choice()
         if not self.removes_state or is_unclaimed(self.draft, self.live):
             return None
-        if choice is not None and not choice.desired.spec.may_keep_state:
+        choice = self._next_spec()
+        if choice is not None and not choice[1].spec.may_keep_state:
             return None
         self._note_settled()
         why = self._waits_not(None)
@@ -206,7 +202,7 @@ class _Deletion:
         left, failure = self._seconds_left() or 0.0, self.draft.section("lastFailure")
         if running is None and self._ended_in_order():
             return self._release()
-        why, choice = self._waits_not(running), self._choice()
+        why, choice = self._waits_not(running), self._next_spec()
         if why is None and running is None and failure.get("attempt") == self.attempt and failure.get("fatal") is True:
             why = self._trouble().removeprefix("; ")
         if why is None and left <= 0:
@@ -250,12 +246,12 @@ class _Deletion:
         failure = self.draft.section("lastFailure")
         if self.settles and failure.get("attempt") == self.attempt and failure.get("fatal") is True:
             return self._release(self._trouble().removeprefix("; "))
-        choice = self._choice()
+        choice = self._next_spec()
         if choice is None:
             return self._release(_NO_SPEC)
         return self._start(choice, seconds, removes_state=False)
 
-    def _start(self, choice: _Choice, seconds: float, *, removes_state: bool) -> Plan:
+    def _start(self, choice: tuple[AttemptRecord, DesiredJob], seconds: float, *, removes_state: bool) -> Plan:
         """Starts an attempt that settles, once the pods of earlier attempts are gone and a pause has passed."""
         self._delete(*self.others)
         failure = self.draft.section("lastFailure")
@@ -277,10 +273,11 @@ class _Deletion:
         if pause > 0:
             what = "remove the job's state" if removes_state else "settle the transactions"
             return self._wait("Settling", f"the next attempt to {what} starts after a pause", seconds=pause)
+        chosen, desired = choice
         self.actions.extend(
             submit(
-                self.draft, self.observation, self.live, desired=choice.desired, chosen=choice.chosen,
-                settings=self.settings, settles=True, removes_state=removes_state,
+                self.draft, self.observation, self.live, desired=desired, chosen=chosen, settings=self.settings,
+                settles=True, removes_state=removes_state,
             )
         )  # fmt: skip
         return self._finish(seconds)
@@ -306,16 +303,13 @@ class _Deletion:
             return False
         return (self.draft.now - ended).total_seconds() > left.seconds + EXPIRED_SECONDS
 
-    def _choice(self) -> _Choice | None:
-        """The spec of the next attempt: the resource's, or the last valid one."""
-        identity = self.job.identity
-        try:
-            desired = accepted_job(self.job.spec, job=identity, settings=self.settings)
-        except ConfigurationError:
-            found = last_accepted(self.draft, self.observation, self.live, self.settings)
-            return None if found is None else _Choice(chosen=found[0], desired=found[1])
-        chosen = AttemptRecord(attempt=0, owner_uid="", generation=self.job.generation, spec=self.job.spec)
-        return _Choice(chosen=chosen, desired=desired)
+    def _next_spec(self) -> tuple[AttemptRecord, DesiredJob] | None:
+        """Failures of a settling attempt do not try what is refused, and a resource that is corrected meanwhile is."""
+        withheld = is_refused(self.draft) and is_unchanged(self.job)
+        desired: DesiredJob | None = None
+        with suppress(ConfigurationError):
+            desired = accepted_job(self.job.spec, job=self.job.identity, settings=self.settings)
+        return next_spec(self.draft, self.observation, self.live, desired, withheld=withheld, settings=self.settings)
 
     def _seconds_left(self) -> float | None:
         """None at the first look at the deletion.

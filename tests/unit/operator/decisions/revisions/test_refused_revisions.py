@@ -9,7 +9,7 @@ import pytest
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from kafkasparkjob_operator.workload import JobSettings
 from sparkapp.model import names
-from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture, record_name
 from tests.support.kubernetes.revision_steps import (
     AUTO,
     CODE,
@@ -174,6 +174,22 @@ async def test_corrected_code_under_another_name_than_the_stable_revisions_is_tr
     await operator.settle()
     assert operator.refusal == {}
     assert operator.status["attempt"]["stopReason"] == "SpecChange"
+
+
+async def test_a_refused_revision_is_tried_again_where_nothing_of_before_is_left() -> None:
+    """Its spec is valid, and the status says of no other revision that it runs."""
+    operator = await stable()
+    first = operator.status["stable"]["revision"]
+    await upgraded(operator, **NEW)
+    await gone_back(operator)
+    for name in (first, record_name(3)):
+        operator.kubernetes.remove(("ConfigMap", KEY.namespace, name))
+    operator.driver_ends(3, FAILED)
+    await operator.settle()
+    assert "backTo" in operator.refusal
+    await next_attempt(operator, 60)
+    assert not runs_old_image(operator, 4)
+    assert operator.refusal == {}
 
 
 async def test_five_refusals_are_kept() -> None:
