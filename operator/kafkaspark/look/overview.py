@@ -185,10 +185,10 @@ def _next(meta: Body, spec: Body, status: Body) -> tuple[str, ...]:
     if spec.get("suspend"):
         return (f'{patch} \'{{"spec":{{"suspend":false}}}}\'',)
     if state == "Failed":
-        return (
-            f"kafkaspark status {name} --namespace {namespace} --verbose",
-            f'{patch} "{{\\"spec\\":{{\\"restartNonce\\":$(date +%s)}}}}"',
-        )
+        shown = f"kafkaspark status {name} --namespace {namespace} --verbose"
+        if any("backTo" in each and each.get("standing") for each in status.get("refused") or ()):
+            return (shown,)  # another nonce tries the refused revision, as the remedy says
+        return (shown, f'{patch} "{{\\"spec\\":{{\\"restartNonce\\":$(date +%s)}}}}"')
     if not status:
         return ("kubectl get pods --all-namespaces --selector app.kubernetes.io/name=kafkaspark-operator",)
     follow = f"kafkaspark logs {name} --namespace {namespace} --follow"

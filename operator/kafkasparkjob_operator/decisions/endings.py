@@ -8,7 +8,7 @@ from enum import StrEnum
 from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.reasons import JobReason, StopReason
-from sparkapp.model import commands, names, report
+from sparkapp.model import names, report
 from sparkapp.model.checkpoint.document import CheckpointDocument
 from sparkapp.model.errors import TransformFailed
 
@@ -132,18 +132,6 @@ def with_command(ending: Ending, job: JobKey, attempt: int) -> Ending:
         return ending
     command = f"kubectl get ksj {job.name} -n {job.namespace} -o jsonpath='{{.status.lastFailure.log}}'"
     return replace(ending, remedy=f"{ending.remedy}; read the end of its log: {command}".removeprefix("; "))
-
-
-def with_restart(ending: Ending, job: JobKey) -> Ending:
-    """The ending of a job that fails with it, with the command that starts the job again.
-
-    A corrected spec starts the job by itself. So do corrected modules and a corrected state
-    (:mod:`~kafkasparkjob_operator.decisions.checks.causes`). Every other correction needs the command.
-    """
-    if "restartNonce" in ending.remedy:
-        return ending
-    text = f"to start the job again without another change: {commands.restart(job.namespace, job.name)}"
-    return replace(ending, remedy=f"{ending.remedy}; {text}".removeprefix("; "))
 
 
 def _drained(termination: report.Termination | None) -> Ending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +18,9 @@ from kafkasparkjob_operator.decisions.endings import (
     ending_of,
     silent_ending,
     with_command,
-    with_restart,
 )
+from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back, how_to_restart
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.driver_pod import TERMINATION_GRACE_SECONDS
@@ -146,7 +148,7 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
     restarts["lastReason"] = ending.reason
     exhausted = _exhausted(policy, failures, ending.reason)
     if ending.fatal or exhausted:
-        ending = with_restart(ending, observation.job.identity.key)
+        ending = _with_restart(draft, ending, observation.job.identity.key)
     draft.event(f"end/{number}", ending.reason, f"attempt {number} failed: {ending.text}", warning=True)
     draft.replace(
         "lastFailure",
@@ -180,6 +182,18 @@ def _failed(draft: StatusDraft, observation: Observation, live: Live, ending: En
         draft.set_state(
             JobState.RESTARTING, reason=ending.reason, message=message, phase=Phase.BACKING_OFF, deadline=retry
         )
+
+
+def _with_restart(draft: StatusDraft, ending: Ending, job: JobKey) -> Ending:
+    """The ending of a job that fails with it, with the command that starts the job again.
+
+    A corrected spec starts the job by itself. So do corrected modules and a corrected state
+    (:mod:`~kafkasparkjob_operator.decisions.checks.causes`). Every other correction needs the command. A driver whose
+    remedy has it does not know that the job has gone back.
+    """
+    if "restartNonce" in ending.remedy and not has_gone_back(draft):
+        return ending
+    return replace(ending, remedy=f"{ending.remedy}; {how_to_restart(draft, job)}".removeprefix("; "))
 
 
 def _exhausted(policy: RestartPolicy, failures: int, reason: str) -> bool:

@@ -277,8 +277,8 @@ class JobReason(ExplainedReason):
     RESTART_LIMIT_REACHED = (
         "RestartLimitReached",
         "`restartPolicy.maxConsecutiveFailures` is reached.",
-        "Remove the cause, then use the command of the message, which changes `spec.restartNonce`. Any change of the"
-        " spec resets the count of failures and the pause.",
+        "Remove the cause, then use a command of the message, which says what it runs. Any change of the spec resets"
+        " the count of failures and the pause.",
     )
     RESTART_SCHEDULED = (
         "RestartScheduled",
@@ -309,7 +309,7 @@ class JobReason(ExplainedReason):
         "ScaleIgnored",
         "A change of `spec.parallelism` alone does not start a failed or finished job. The next attempt has that"
         " parallelism.",
-        "Correct what has failed, or change `spec.restartNonce`.",
+        "Correct what has failed, or use a command of the message.",
     )
     SCALING_ADVISED = (
         "ScalingAdvised",

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkasparkjob_operator.decisions.endings import EndingKind
+from kafkasparkjob_operator.decisions.revisions.refusal import how_to_restart
 from kafkasparkjob_operator.observation.observation import AttemptRecord, JobResource
 from kafkasparkjob_operator.status.phases import Phase
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import JobState, StatusDraft
-from sparkapp.model import commands
 
 DIGEST = "specDigest"
 """``status``: digest of the spec without its parallelism, at ``observedGeneration``."""
@@ -57,7 +57,7 @@ def stay_at_rest(draft: StatusDraft, job: JobResource) -> None:
     draft.event(
         f"scaled/{job.generation}",
         JobReason.SCALE_IGNORED,
-        f"the job is {job.status['state']}: {SCALE}; start it: {commands.restart(*job.identity.key)}",
+        f"the job is {job.status['state']}: {SCALE}; {how_to_restart(draft, job.identity.key)}",
     )
 
 

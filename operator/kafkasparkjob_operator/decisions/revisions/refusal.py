@@ -15,12 +15,14 @@ from typing import Any
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, started_generation
 from kafkasparkjob_operator.decisions.endings import EndingKind, ending_of, with_command
+from kafkasparkjob_operator.identity import JobKey
 from kafkasparkjob_operator.observation.observation import JobResource, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
-from kafkasparkjob_operator.resources.revisions import revision_of
+from kafkasparkjob_operator.resources.revisions import REVISION_KEY, revision_of
 from kafkasparkjob_operator.status.reasons import JobReason
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, UpgradePolicy
+from sparkapp.model import commands
 
 OF_THE_IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -202,6 +204,21 @@ def is_refused(draft: StatusDraft) -> bool:
 def has_gone_back(draft: StatusDraft) -> bool:
     """Whether the job runs an earlier revision, and does not try the refused revision again by itself."""
     return "backTo" in draft.refusal
+
+
+def how_to_restart(draft: StatusDraft, job: JobKey) -> str:
+    """What starts a job at rest again, for messages: a command, and which revision it runs.
+
+    ``restartNonce`` asks for the resource's revision, also where that is refused and the job has gone back (ADR 116).
+    """
+    command, refusal = commands.restart(job.namespace, job.name), draft.refusal
+    if not has_gone_back(draft):
+        return f"to start the job again without another change: {command}"
+    kept, key = refusal["backTo"], REVISION_KEY.replace(".", r"\.")
+    return (
+        f"to keep revision {kept}, put its content into the resource: kubectl get configmap {kept} -n {job.namespace}"
+        f" -o jsonpath='{{.data.{key}}}'; to try the refused revision {refusal.get('revision')} again: {command}"
+    )
 
 
 def replaced_by_nothing(draft: StatusDraft) -> bool:

@@ -95,6 +95,13 @@ def test_the_next_command_mends_the_state(spec: dict[str, Any], status: dict[str
     assert command in page(job)
 
 
+def test_no_next_command_starts_a_revision_that_is_refused() -> None:
+    refused = [{"revision": "orders-2", "backTo": "orders-1", "standing": True}]
+    text = page(changed(state="Failed", refused=refused))
+    assert "restartNonce" not in text
+    assert "--verbose" in text
+
+
 def test_a_pod_that_cannot_start_says_why() -> None:
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
     unscheduled = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes have enough memory"}

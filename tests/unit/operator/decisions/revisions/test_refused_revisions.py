@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkasparkjob_operator.controller.watches.code_watch import CodeWatch
 from kafkasparkjob_operator.workload import JobSettings
-from sparkapp.model import names
+from sparkapp.model import commands, names
+from sparkapp.model.report import Termination
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture, record_name
 from tests.support.kubernetes.revision_steps import (
     AUTO,
@@ -189,6 +191,49 @@ async def test_a_refused_revision_is_tried_again_where_nothing_of_before_is_left
     assert "backTo" in operator.refusal
     await next_attempt(operator, 60)
     assert not runs_old_image(operator, 4)
+    assert operator.refusal == {}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [FATAL, replace(FATAL, remedy="put it back, then change spec.restartNonce"), FAILED],
+    ids=["fatal", "with-a-nonce", "limit"],
+)
+async def test_a_failed_job_that_has_gone_back_says_which_revision_each_remedy_runs(how: Termination) -> None:
+    operator = await stable(restartPolicy={"maxConsecutiveFailures": 1})
+    first = operator.status["stable"]["revision"]
+    await upgraded(operator, **NEW)
+    second = operator.status["attempt"]["revision"]
+    await gone_back(operator)
+    operator.driver_ends(3, how)
+    await operator.settle()
+    assert operator.status["state"] == "Failed"
+    command = commands.restart(KEY.namespace, KEY.name)
+    shown = f"kubectl get configmap {first} -n team -o jsonpath='{{.data.revision\\.json}}'"
+    for text in (operator.status["message"], operator.status["lastFailure"]["remedy"]):
+        assert f"to try the refused revision {second} again: {command}" in text
+        assert f"to keep revision {first}, put its content into the resource: {shown}" in text
+        assert "without another change" not in text
+    operator.kubernetes.edit_job(KEY, parallelism=3)
+    await operator.settle()
+    assert operator.status["state"] == "Failed"
+    [ignored] = operator.kubernetes.messages("ScaleIgnored")
+    assert f"to try the refused revision {second} again: {command}" in ignored
+    assert shown in ignored
+
+
+@pytest.mark.parametrize(("edit", "is_old"), [({"image": "kafkaspark/sparkapp:1"}, True), ({"restartNonce": 1}, False)])
+async def test_each_remedy_of_a_job_that_has_gone_back_runs_the_revision_that_it_names(
+    edit: dict[str, Any], is_old: bool
+) -> None:
+    operator = await stable()
+    await upgraded(operator, **NEW)
+    await gone_back(operator)
+    operator.driver_ends(3, FATAL)
+    await operator.settle()
+    operator.kubernetes.edit_job(KEY, **edit)
+    await operator.settle()
+    assert runs_old_image(operator, 4) is is_old
     assert operator.refusal == {}
 
 
