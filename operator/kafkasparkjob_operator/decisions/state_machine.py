@@ -137,7 +137,7 @@ class _Planner:
 
     def _plan(self) -> None:
         end_pause(self.draft)
-        stay_at_rest(self.draft, self.job)
+        stay_at_rest(self.draft, self.job, self.desired)
         forget_refusal(self.draft, self.observation, self.desired, self._live)
         if self.driver is not None:
             running.adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
@@ -343,7 +343,8 @@ class _Planner:
         attempt = self.draft.section("attempt")
         if self.attempt and not attempt.get("outcome"):
             record_ending(self.draft, self.observation, live, driver)
-            rescaled_meanwhile(self.draft, self.job, record_of(live, self.attempt, self.job.identity.uid))
+            record = record_of(live, self.attempt, self.job.identity.uid)
+            rescaled_meanwhile(self.draft, self.observation, self.desired, record)
             aborted = upgrade.aborted_drain(self.draft, self.job.identity, self.desired)
             if aborted is not None and not is_refused(self.draft):
                 self._refuse(aborted)

@@ -116,6 +116,16 @@ def _is_another_request(refusal: Mapping[str, Any], desired: DesiredJob) -> bool
     return bool(refusal.get(_NONCE, 0) != desired.restart_nonce)
 
 
+def is_asked_again(draft: StatusDraft, desired: DesiredJob | None) -> bool:
+    """Whether the job has gone back, and its resource asks for the refused revision again.
+
+    Called before :func:`forget_refusal`, which ends the refusal then.
+
+    :param desired: of the resource; None where it is invalid.
+    """
+    return has_gone_back(draft) and desired is not None and _is_another_request(draft.refusal, desired)
+
+
 def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | None, cause: Cause) -> None:
     """Writes that the change is refused.
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.kubernetes.operator_fixture import FAILED, FATAL, FINISHED, KEY, OperatorFixture
+from tests.support.kubernetes.revision_steps import AUTO, NEW, gone_back, runs_old_image, stable, upgraded
 
 
 @pytest.fixture(params=["Failed", "Finished", "RestartLimitReached"])
@@ -111,6 +112,51 @@ async def test_a_scale_while_the_state_is_missing_is_not_said_to_be_ignored() ->
     await operator_fixture.settle()
     assert operator_fixture.kubernetes.driver_attempts == [1, 2]
     assert operator_fixture.status["parallelism"] == 5
+
+
+@pytest.fixture(params=["Failed", "Finished"])
+async def at_rest_and_back(request: pytest.FixtureRequest) -> OperatorFixture:
+    """A job at rest that had gone back before it ended."""
+    operator = await stable(source={"topics": ["orders"], "stopping": {"mode": "Latest"}})
+    await upgraded(operator, **NEW)
+    await gone_back(operator)
+    if request.param == "Finished":
+        operator.checkpoint(3, 40, drained=True, finished=True)
+    operator.driver_ends(3, FINISHED if request.param == "Finished" else FATAL)
+    await operator.settle()
+    assert operator.status["state"] == request.param
+    return operator
+
+
+async def test_another_upgrade_tries_the_refused_revision_of_a_job_at_rest(at_rest_and_back: OperatorFixture) -> None:
+    operator = at_rest_and_back
+    operator.kubernetes.edit_job(KEY, upgrade={**AUTO, "progressDeadlineSeconds": 1000})
+    await operator.settle()
+    assert operator.kubernetes.driver_attempts[-1] == 4
+    assert not runs_old_image(operator, 4)
+    assert operator.refusal == {}
+    assert operator.status["attempt"]["startReason"] == "SpecChanged"
+
+
+@pytest.mark.parametrize(
+    "change", [{"parallelism": 3}, {"snapshots": {"intervalSeconds": 3600}}, {"upgrade": {**AUTO, "mode": "Drain"}}],
+    ids=["scale", "policy", "default"],
+)  # fmt: skip
+async def test_what_asks_for_nothing_leaves_the_refusal_of_a_job_at_rest(
+    at_rest_and_back: OperatorFixture, change: dict[str, Any]
+) -> None:
+    operator, state = at_rest_and_back, at_rest_and_back.status["state"]
+    operator.kubernetes.edit_job(KEY, **change)
+    await operator.settle()
+    assert operator.kubernetes.driver_attempts[-1] == 3
+    assert operator.status["state"] == state
+    assert "backTo" in operator.refusal
+
+
+async def test_another_upgrade_starts_no_job_at_rest_that_has_not_gone_back(operator_fixture: OperatorFixture) -> None:
+    operator_fixture.kubernetes.edit_job(KEY, upgrade=AUTO)
+    await operator_fixture.settle()
+    assert operator_fixture.kubernetes.driver_attempts == [1]
 
 
 @pytest.fixture

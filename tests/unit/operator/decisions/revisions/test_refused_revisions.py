@@ -111,6 +111,15 @@ async def test_a_default_image_that_is_refused_is_tried_again_when_it_is_asked_f
     assert not runs_old_image(operator, 5)
 
 
+async def test_a_default_image_is_tried_again_where_the_attempt_fails_meanwhile() -> None:
+    operator = await gone_back_from_default_image()
+    operator.kubernetes.edit_job(KEY, upgrade={**AUTO, "drainTimeoutSeconds": 77})
+    operator.driver_ends(3, FATAL)
+    await operator.settle()
+    assert operator.kubernetes.driver_attempts[-1] == 4
+    assert not runs_old_image(operator, 4)
+
+
 async def test_a_default_image_that_fails_while_it_is_prepared_again_is_refused_again() -> None:
     operator = await gone_back_from_default_image()
     second = operator.refusal["revision"]
