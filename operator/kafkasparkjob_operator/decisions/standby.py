@@ -28,7 +28,13 @@ from kafkasparkjob_operator.decisions.attempts import (
 from kafkasparkjob_operator.decisions.checks.code import digest_of_start
 from kafkasparkjob_operator.decisions.endings import EndingKind
 from kafkasparkjob_operator.decisions.plan import Action, Activate, StartAttempt, WithdrawClaim, deletions
-from kafkasparkjob_operator.decisions.revisions.refusal import Cause, cause_of_end, cause_of_wait, revision_name
+from kafkasparkjob_operator.decisions.revisions.refusal import (
+    Cause,
+    cause_of_end,
+    cause_of_wait,
+    is_refused,
+    revision_name,
+)
 from kafkasparkjob_operator.decisions.revisions.stateless import stateless_of
 from kafkasparkjob_operator.decisions.starting import submit
 from kafkasparkjob_operator.identity import JobIdentity
@@ -164,8 +170,9 @@ def before_stop(
     job = observation.job
     if not _may_come_up(observation, desired, found):
         return Step(refusal=_without_room(observation, desired)) if works else Step()
-    if found.ended is not None and found.is_of(found.ended, job.generation) and not found.ended.deleting:
-        return _after_end(draft, observation, found, found.ended) if works else Step()
+    ended = found.ended
+    if ended is not None and not ended.deleting and (is_refused(draft) or found.is_of(ended, job.generation)):
+        return _after_end(draft, observation, desired, found, ended) if works else Step()
     if found.fits(job.generation, desired):
         left = _seconds_to_wait(draft, found, desired, prepared=observation.prepared)
         waits = found.standing if works else None
@@ -187,13 +194,16 @@ def before_stop(
     return _start(draft, observation, look(), desired)
 
 
-def _after_end(draft: StatusDraft, observation: Observation, found: StandbyPods, ended: PodView) -> Step:
+def _after_end(
+    draft: StatusDraft, observation: Observation, desired: DesiredJob, found: StandbyPods, ended: PodView
+) -> Step:
     """A standby driver for the present spec has ended: the next is started later, if that can help."""
     cause = cause_of_end(ended, observation.job)
     if cause is None:
         return Step()
-    # A refusal that has been forgotten: the code has changed.
-    tried = bool(draft.refusal) or not StatusDraft(observation.job, draft.now).refusal
+    # The code changes without a new generation, and so does the autoscaler's decision.
+    same_revision = ended.revision in {"", revision_name(observation, desired)}
+    tried = same_revision and ended.standby_parallelism in {0, desired.spec.parallelism}
     if tried and cause.lasts:
         return Step(refusal=cause)
     left = STANDBY_AGAIN_SECONDS - (draft.now - ended.created).total_seconds() if ended.created is not None else 0.0

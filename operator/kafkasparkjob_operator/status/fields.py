@@ -139,7 +139,11 @@ class Refused:
         " another spec.restartNonce or another spec.upgrade only.",
         default=None,
     )
-    request: str | None = at("Digest of spec.restartNonce and spec.upgrade at that time.", default=None)
+    request: str | None = at(
+        "Digest of what asked for it at that time: spec.restartNonce and spec.upgrade. Without backTo also the"
+        " revision, the parallelism, spec.restore.nonce and spec.restartPolicy.successor.",
+        default=None,
+    )
     restart_nonce: int | None = at(
         "Value of spec.restartNonce at that time. It decides where request is missing.", default=None, is_long=True
     )

@@ -289,8 +289,8 @@ class JobReason(ExplainedReason):
         "RevisionRefused",
         "The standby driver for a change of the resource fails, or does not start. The change is refused. The previous"
         " attempt runs with the previous spec and stays `Ready`; `Stalled` is True.",
-        "Correct the resource, or what the message names. The refusal ends with the next change of the resource or of"
-        " its code, and when the standby driver is prepared after all.",
+        "Correct the resource, or what the message names. The refusal ends when the resource asks for"
+        " something else or its code changes (`status.refused.request`), and when the driver is prepared after all.",
     )
     ROLLBACK_REFUSED = (
         "RollbackRefused",

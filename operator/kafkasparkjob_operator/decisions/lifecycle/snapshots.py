@@ -111,7 +111,7 @@ def snapshot_first(
     if failed or refused or waited >= SNAPSHOT_SECONDS:
         why = found.message if found is not None and found.message else "it does not exist"
         message = (
-            f"snapshot {name} (spec.upgrade.snapshot) is not Ready: {why}; change the resource again, or set"
+            f"snapshot {name} (spec.upgrade.snapshot) is not Ready: {why}; set another spec.restartNonce, or"
             " spec.upgrade.snapshot: false"
         )
         if works:

@@ -1,16 +1,15 @@
 """A change of the resource that is known to fail does not replace an attempt that works (ADR 74).
 
 It is known by the standby driver that was started for the change. ``status.refused`` has the cause until the resource
-changes again, or the standby driver is prepared after all.
+asks for something else, or the standby driver is prepared after all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, started_generation
@@ -20,7 +19,7 @@ from kafkasparkjob_operator.observation.observation import JobResource, Live, Ob
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.resources.revisions import REVISION_KEY, revision_of
 from kafkasparkjob_operator.status.reasons import JobReason
-from kafkasparkjob_operator.status.status import TARGET, StatusDraft
+from kafkasparkjob_operator.status.status import TARGET, JobState, StatusDraft
 from kafkasparkjob_operator.workload import DesiredJob, UpgradePolicy
 from sparkapp.model import commands
 
@@ -98,22 +97,35 @@ def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | 
     return Cause(reason=reason, message=message)
 
 
-def _request(desired: DesiredJob | None) -> str:
-    """Digest of what is no part of a revision, and yet asks for it again; empty where the resource is invalid.
+def _request(observation: Observation, desired: DesiredJob | None, *, back: bool) -> str:
+    """Digest of what asks for the refused change, next to its modules; empty where the resource is invalid.
 
-    That is ``restartNonce``, and ``upgrade``, which says how a change is made. A default is the same as no value.
+    ``restartNonce`` does, and ``upgrade``, which says how a change is made. A default is the same as no value. While
+    the attempt continues, the change is whatever that attempt does not run: a revision, a rescale, or a restore.
+
+    :param back: the job goes back. Then the revision is compared by its name, and a rescale does not ask for it.
     """
     if desired is None:
         return ""
     chosen = asdict(desired.upgrade).items() - asdict(UpgradePolicy()).items()
-    return hashlib.sha256(json.dumps([desired.restart_nonce, sorted(chosen)]).encode()).hexdigest()[:16]
+    asked: list[object] = [desired.restart_nonce, sorted(chosen)]
+    if not back:
+        job, spec = observation.job, desired.spec
+        revision = revision_of(job.spec, desired, modules="").name(job.identity)
+        asked += [revision, spec.parallelism, spec.restore.nonce, desired.restart_policy.successor]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
-def _is_another_request(refusal: Mapping[str, Any], desired: DesiredJob) -> bool:
-    """Whether the resource asks for the refused revision again."""
-    if _REQUEST in refusal:
-        return bool(refusal[_REQUEST] != _request(desired))
-    return bool(refusal.get(_NONCE, 0) != desired.restart_nonce)
+def _asks_again(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> bool:
+    """Whether the resource asks for another change than the refused change, or again for the refused revision."""
+    kept, back = draft.refusal, has_gone_back(draft)
+    if back and revision_name(observation, desired) != kept.get("revision"):
+        return True
+    if _REQUEST in kept:
+        return bool(kept[_REQUEST] != _request(observation, desired, back=back))
+    if back:
+        return bool(kept.get(_NONCE, 0) != desired.restart_nonce)
+    return bool(kept.get("generation") != observation.job.generation)
 
 
 def is_asked_again(draft: StatusDraft, desired: DesiredJob | None) -> bool:
@@ -134,11 +146,18 @@ def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | N
     :param desired: of the resource; None where it is invalid.
     """
     attempt, generation = draft.section("attempt"), observation.job.generation
-    revision = draft.section(TARGET).get("revision")
+    # While a change is refused the target is what runs.
+    revision = draft.refusal.get("revision") or draft.section(TARGET).get("revision")
     message = (
         f"the change to generation {generation} is refused, and attempt {attempt.get('id')} continues with generation"
         f" {attempt.get('generation')}: {cause.message}"
     )
+    if attempt.get("generation") == generation and desired is not None and _rescales(draft, desired):
+        # An autoscaler decides without a new generation.
+        message = (
+            f"parallelism {desired.spec.parallelism} is refused, and attempt {attempt.get('id')} continues with"
+            f" parallelism {draft.parallelism}: {cause.message}"
+        )
     if cause.back_to:
         message = f"revision {revision} is refused, and the job goes back to revision {cause.back_to}: {cause.message}"
     if draft.refusal.get("reason") != cause.reason or cause.back_to:
@@ -146,10 +165,12 @@ def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | N
         entry = {
             "revision": revision, "generation": generation, "reason": cause.reason, "message": message,
             "code": observation.code, "time": format_time(draft.now), "backTo": cause.back_to,
-            _REQUEST: _request(desired), _NONCE: 0 if desired is None else desired.restart_nonce,
+            _REQUEST: _request(observation, desired, back=bool(cause.back_to)),
+            _NONCE: 0 if desired is None else desired.restart_nonce,
         }  # fmt: skip
         draft.add_refusal({name: value for name, value in entry.items() if value})
-    occurrence = f"refused/{generation}/{draft.refusal['reason']}/{observation.code}"
+    kept = draft.refusal
+    occurrence = f"refused/{kept.get('generation')}/{kept.get(_REQUEST)}/{kept['reason']}/{observation.code}"
     draft.event(occurrence, draft.refusal_reason, message, warning=True)
 
 
@@ -161,7 +182,7 @@ def accept(draft: StatusDraft) -> None:
 def forget_refusal(
     draft: StatusDraft, observation: Observation, desired: DesiredJob | None, look: Callable[[], Live]
 ) -> None:
-    """Ends a refusal whose cause may be gone: the resource or its code has changed, or an attempt runs it.
+    """Ends a refusal where the resource no longer asks for what is refused, or its code has changed.
 
     A job that has gone back stays so while the resource has the refused revision. A change of its parallelism does not
     try that again, and another request does.
@@ -169,22 +190,35 @@ def forget_refusal(
     :param desired: of the resource; None where it is invalid.
     :param look: returns the live part of the observation; called where a job no longer stays with what it went back to.
     """
-    kept, generation = draft.refusal, observation.job.generation
-    other_code = bool(observation.code) and observation.code != kept.get(_CODE)
-    if has_gone_back(draft) and not other_code:
-        asked = desired is not None and _is_another_request(kept, desired)
-        if desired is None or (not asked and revision_name(observation, desired) == kept.get("revision")):
-            kept["generation"] = generation
-            return
+    if is_refused(draft) and _stands(draft, observation, desired):
+        return
     attempt = draft.section("attempt")
     if has_gone_back(draft):
         # It does not run what the resource has. Modules and defaults change without a new generation.
+        generation = observation.job.generation
         attempt["generation"] = min(started_generation(draft, observation, look()), generation - 1)
-        accept(draft)
-    has_modules = not observation.code or attempt.get(CODE_DIGEST, observation.code) == observation.code
-    runs = attempt.get("generation") == generation and has_modules
-    if kept.get("generation") != generation or runs or other_code:
-        accept(draft)
+    accept(draft)
+
+
+def _stands(draft: StatusDraft, observation: Observation, desired: DesiredJob | None) -> bool:
+    back, code = has_gone_back(draft), observation.code
+    if code and code != draft.refusal.get(_CODE):
+        return False
+    if desired is None:
+        return back
+    ended = draft.state == JobState.FAILED or _runs(draft, observation, desired)  # nothing continues
+    return not _asks_again(draft, observation, desired) and (back or not ended)
+
+
+def _runs(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> bool:
+    """Whether the attempt is what the resource asks for."""
+    attempt, code = draft.section("attempt"), observation.code
+    has_modules = not code or attempt.get(CODE_DIGEST, code) == code
+    return attempt.get("generation") == observation.job.generation and has_modules and not _rescales(draft, desired)
+
+
+def _rescales(draft: StatusDraft, desired: DesiredJob) -> bool:
+    return draft.parallelism != desired.spec.parallelism
 
 
 def revision_name(observation: Observation, desired: DesiredJob) -> str:
