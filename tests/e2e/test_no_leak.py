@@ -247,7 +247,7 @@ def test_nothing_leaks_after_a_refused_login(cluster_job: ClusterJob, canaries: 
     condition = condition_of(status, access.condition)
     assert (condition["status"], condition["reason"]) == ("False", reason)
     assert any(each["reason"] == reason and each["type"] == "Warning" for each in cluster_job.job.events())
-    # Its drivers come and go until it is suspended. The node keeps their logs, and the status the last termination message.
+    # Its drivers come and go until it is suspended. The node keeps their logs, the status the last termination message.
     cluster_job.suspend()
     cluster_job.job.wait_pods("no pod is left", lambda pods: not pods)
     assert_no_leak(cluster_job, canaries)

@@ -135,8 +135,8 @@ def decide_start(
     if left > 0:
         draft.enter(Phase.BACKING_OFF, deadline=draft.now + timedelta(seconds=left))
         return Decision(look_again_after=left)
-    if withheld and chosen.spec is observation.job.spec:
-        accept(draft)  # nothing of before is left to run, so the resource is tried
+    if chosen.spec is observation.job.spec:
+        accept(draft)  # what was refused is tried
     actions = submit(draft, observation, live, desired=desired, chosen=chosen, settings=settings, standby=standby)
     return Decision(actions=actions, ready=True, restarts=restarts)
 

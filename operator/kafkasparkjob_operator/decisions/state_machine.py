@@ -26,8 +26,8 @@ from kafkasparkjob_operator.decisions.checks.in_place import InPlace, rescale_in
 from kafkasparkjob_operator.decisions.checks.repairs import rescaled_meanwhile, stay_at_rest
 from kafkasparkjob_operator.decisions.checks.specification import judge_specification
 from kafkasparkjob_operator.decisions.executors import count_executors, forget_executors
+from kafkasparkjob_operator.decisions.lifecycle.autoscaling import scaling
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.effective import own_parallelism, with_effective_parallelism
-from kafkasparkjob_operator.decisions.lifecycle.autoscaling.scaling import Scaling, autoscale, rescale_due
 from kafkasparkjob_operator.decisions.lifecycle.deletion import plan_deletion
 from kafkasparkjob_operator.decisions.lifecycle.expiry import Expiry, expiry
 from kafkasparkjob_operator.decisions.lifecycle.holding import hold_change
@@ -36,16 +36,7 @@ from kafkasparkjob_operator.decisions.lifecycle.snapshots import Snapshots, keep
 from kafkasparkjob_operator.decisions.lifecycle.target import decide_target
 from kafkasparkjob_operator.decisions.plan import NEEDS_LIVE, Action, Plan, Silence, deletions
 from kafkasparkjob_operator.decisions.restarts import note_stability, record_ending, show_pods_going
-from kafkasparkjob_operator.decisions.revisions import upgrade
-from kafkasparkjob_operator.decisions.revisions.refusal import (
-    Cause,
-    accept,
-    forget_refusal,
-    has_gone_back,
-    is_refused,
-    refuse,
-    replaced_by_nothing,
-)
+from kafkasparkjob_operator.decisions.revisions import refusal, upgrade
 from kafkasparkjob_operator.decisions.standby import (
     Step,
     before_stop,
@@ -113,7 +104,7 @@ class _Planner:
         self.look_again_after: float | None = None
         self.silence = Silence()
         self.rescaling = 0
-        self.preparing = self.restarts = self.awaits_restart = self.asks_room = False
+        self.preparing = self.withdrawn = self.restarts = self.awaits_restart = self.asks_room = False
         self.step = Step()
         self.suspend = self.job.spec.get("suspend") is True
         self.settings = settings_of(observation, settings)
@@ -138,7 +129,7 @@ class _Planner:
     def _plan(self) -> None:
         end_pause(self.draft)
         stay_at_rest(self.draft, self.job, self.desired)
-        forget_refusal(self.draft, self.observation, self.desired, self._live)
+        refusal.forget_refusal(self.draft, self.observation, self.desired, self._live)
         if self.driver is not None:
             running.adopt(self.draft, self.driver, self._live, self.job.identity, self.settings)
             note_code(self.draft, self.observation, self.driver)
@@ -155,8 +146,7 @@ class _Planner:
             self._down(self.driver)
         self._delete(report_foreign(self.draft, self.observation))
         self._take(keep_snapshots(self.draft, self.observation, self.desired))
-        desired = upgrade.spec_to_run(self.draft, self.observation, self.desired, self._live, self.settings)
-        self.actions.extend(hold_change(self.draft, self.job, desired, report, limit=self.deletion_seconds))
+        self.actions.extend(hold_change(self.draft, self.job, self._to_run(), report, limit=self.deletion_seconds))
 
     def result(self) -> Plan:
         (self._pause if self.job.paused else self._plan)()
@@ -166,8 +156,11 @@ class _Planner:
             awaits_restart=self.awaits_restart, asks_room=self.asks_room,
         )  # fmt: skip
 
-    def _refuse(self, cause: Cause) -> None:
-        refuse(self.draft, self.observation, self.desired, cause)
+    def _to_run(self) -> DesiredJob | None:
+        return upgrade.spec_to_run(self.draft, self.observation, self.desired, self._live, self.settings)
+
+    def _refuse(self, cause: refusal.Cause) -> None:
+        refusal.refuse(self.draft, self.observation, self.desired, cause)
         decide_target(self.draft, self.observation, self.desired, self.settings)
 
     def _live(self) -> Live:
@@ -187,10 +180,13 @@ class _Planner:
         if self._silent(driver, report):
             return
         self._look_again(counted.look_again_after)
-        if self.desired is not None and not self.rescaling and not self.preparing and not is_refused(self.draft):
+        if not (self.desired is None or self.rescaling or self.preparing or refusal.is_refused(self.draft)):
             self._take(stand_by(self.draft, self.observation, self._live, self.desired, self.standbys, report=report))
         self._judge(report)
-        self._take(autoscale(self.observation, self.draft, executors, report, self.desired, of_spec=self.of_spec))
+        self._take(scaling.autoscale(
+            self.observation, self.draft, executors, report, self._to_run(), of_spec=self.of_spec,
+            withdrawn=self.withdrawn,
+        ))  # fmt: skip
         current = self.draft.section("attempt").get("generation") == self.job.generation
         if self.rescaling:
             show_rescaling(self.draft, driver, executors, self.rescaling, report)
@@ -243,21 +239,23 @@ class _Planner:
 
     def _changes(self, driver: PodView, report: Report | None) -> bool:
         """Stops the driver for a changed resource, when nothing is known against the change."""
-        back = has_gone_back(self.draft)
-        desired = upgrade.spec_to_run(self.draft, self.observation, self.desired, self._live, self.settings)
         is_current = self.draft.section("attempt").get("generation") == self.job.generation
-        if desired is None or (is_current and not rescale_due(self.draft, driver, report, desired)):
+        refuses = refusal.refuses_revision(self.draft)
+        if refuses and not is_current and self.desired is not None:
+            self._prepares(self.desired, driver, report)
+        desired, back = self._to_run(), refusal.has_gone_back(self.draft)
+        if desired is None or not scaling.rescale_due(self.draft, driver, report, desired, current=is_current):
             return False
         in_place = rescale_in_place(
             self.draft, self.observation, self._live(), driver, report, desired=desired, settings=self.settings
         )
         if in_place is not None:
             self._take(in_place)
-            self.rescaling = in_place.rescaling
-            if in_place.refusal is not None and not back:
+            self.rescaling, self.withdrawn = in_place.rescaling, in_place.withdrawn
+            if in_place.refusal is not None:
                 self._refuse(in_place.refusal)
             return False
-        waits = not back and self._prepares(desired, driver, report)
+        waits = not (back or refuses) and self._prepares(desired, driver, report)
         if waits or heartbeat.silence_of(self.observation, driver, report, standby=self._standby()).lost:
             return False
         before, after = self.draft.parallelism, desired.spec.parallelism
@@ -273,7 +271,7 @@ class _Planner:
         """Stops an attempt whose revision does not become stable: the job goes back."""
         if not self._goes_back(driver):
             return False
-        why = str(self.draft.refusal["message"])
+        why = self.draft.refusal["message"]
         self._stop(driver, StopReason.ROLLBACK, JobState.RESTARTING, JobReason.ROLLED_BACK, why)
         return True
 
@@ -294,7 +292,7 @@ class _Planner:
             self._refuse(missing)
             return True
         works = report is not None and report.state is DriverState.RUNNING
-        if not works and is_refused(self.draft):
+        if not works and refusal.is_refused(self.draft):
             return True  # it has the spec that worked, and comes up
         if not driver.started:
             return False
@@ -306,12 +304,12 @@ class _Planner:
         if step.refusal is not None:
             self._refuse(step.refusal)
         elif not step.preparing:
-            accept(self.draft)
-        self.preparing = step.preparing and not is_refused(self.draft)
-        return self.preparing or is_refused(self.draft)
+            refusal.accept(self.draft)
+        self.preparing = step.preparing and not refusal.is_refused(self.draft)
+        return self.preparing or refusal.is_refused(self.draft)
 
-    def _take(self, step: Step | Expiry | Snapshots | Scaling | Decision | InPlace) -> None:
-        self.asks_room = self.asks_room or (isinstance(step, Scaling) and step.asks_room)
+    def _take(self, step: Step | Expiry | Snapshots | scaling.Scaling | Decision | InPlace) -> None:
+        self.asks_room = self.asks_room or (isinstance(step, scaling.Scaling) and step.asks_room)
         self.actions.extend(step.actions)
         self._look_again(step.look_again_after)
 
@@ -346,7 +344,7 @@ class _Planner:
             record = record_of(live, self.attempt, self.job.identity.uid)
             rescaled_meanwhile(self.draft, self.observation, self.desired, record)
             aborted = upgrade.aborted_drain(self.draft, self.job.identity, self.desired)
-            if aborted is not None and not is_refused(self.draft):
+            if aborted is not None and not refusal.is_refused(self.draft):
                 self._refuse(aborted)
         self._goes_back(None)
         standby = self._standby()  # not after every ending
@@ -373,7 +371,7 @@ class _Planner:
         self._take(expiry(self.draft, self.desired))
 
     def _standby(self) -> PodView | None:
-        desired = None if self.suspend or replaced_by_nothing(self.draft) else self.desired
+        desired = None if self.suspend or refusal.replaced_by_nothing(self.draft) else self.desired
         return None if desired is None else self.standbys.usable(self.draft, self.job.generation, desired)
 
     def _forget(self) -> None:

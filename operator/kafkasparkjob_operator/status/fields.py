@@ -141,7 +141,7 @@ class Refused:
     )
     request: str | None = at(
         "Digest of what asked for it at that time: spec.restartNonce and spec.upgrade. Without backTo also the"
-        " revision, the parallelism, spec.restore.nonce and spec.restartPolicy.successor.",
+        " revision, spec.restore.nonce and spec.restartPolicy.successor, and the parallelism of a refused rescale.",
         default=None,
     )
     restart_nonce: int | None = at(
@@ -286,7 +286,7 @@ class Scaling:
 
     reason: str | None = at(
         "Finding in CamelCase: Balanced, Stabilizing, ScaledUp, ScaledDown, Rescaling, WaitsToShrink, AtMaximum,"
-        " HotPartition, NoRoom, Ineffective, NotReading, RateLimited, ExcludedPeriod or LoadUnknown.",
+        " HotPartition, NoRoom, Refused, Ineffective, NotReading, RateLimited, ExcludedPeriod or LoadUnknown.",
         default=None,
     )
     message: str | None = at("Numbers behind the finding, of the moment when it began.", default=None)

@@ -51,6 +51,12 @@ class ScalingReason(ExplainedReason):
         "The job reads as much of its heaviest partition as `source.limits.maxRatePerPartition` allows.",
         "Raise the limit.",
     )
+    REFUSED = (
+        "Refused",
+        "The wanted parallelism is refused: its standby driver fails. Or it has found no room, with `dryRun`. The job"
+        " keeps what runs.",
+        "Look at `Stalled`, which has the cause.",
+    )
     RESCALING = "Rescaling", "The last decision is being carried out."
     SCALED_DOWN = "ScaledDown", "Fewer subtasks have been enough for `scaleDownDelaySeconds`."
     SCALED_UP = "ScaledUp", "More subtasks were needed for `stabilizationSeconds`."

@@ -93,6 +93,10 @@ class Autoscaler:
         """The parallelism within the bounds."""
         return min(max(parallelism, self.min_parallelism), self.max_parallelism)
 
+    def takes_back(self, runs: int, wanted: int) -> bool:
+        """Whether a growth that has found no room is the autoscaler's, which remembers that. Else it is refused."""
+        return not self.dry_run and runs < wanted and self.bounded(runs) == runs
+
     def excludes(self, moment: datetime) -> bool:
         """Whether a period includes the moment, in UTC."""
         return any(period.includes(moment) for period in self.excluded_periods)

@@ -5,14 +5,14 @@ The operator asks by annotations of the driver's pod, and the driver confirms by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import spec_of
 from kafkasparkjob_operator.decisions.executors import GRACE_SECONDS, PENDING, missing_executors, tell_refusal
 from kafkasparkjob_operator.decisions.plan import Action, AskForScale
-from kafkasparkjob_operator.decisions.revisions.refusal import Cause, is_tried_again
+from kafkasparkjob_operator.decisions.revisions.refusal import Cause, is_refused, is_tried_again, refuses_revision
 from kafkasparkjob_operator.observation.observation import Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.status.phases import CONFIRM_SECONDS, WITHDRAW_SECONDS, Phase
@@ -33,13 +33,14 @@ class InPlace:
     """The running attempt is, or becomes, an attempt of the resource's present spec.
 
     :param rescaling: to which parallelism it changes; 0 where it has changed, or does not change.
-    :param refusal: why the request is taken back.
+    :param refusal: why the request is taken back. :param withdrawn: it is, and the autoscaler takes note of that.
     """
 
     actions: tuple[Action, ...] = ()
     rescaling: int = 0
     look_again_after: float | None = None
     refusal: Cause | None = None
+    withdrawn: bool = False
 
 
 def rescale_in_place(
@@ -64,7 +65,10 @@ def rescale_in_place(
         return None
     if _is_withdrawn(draft) or _has_no_room(draft, driver, report, wanted):
         runs = spec_of(live, driver.attempt, job.identity, settings, parallelism=draft.parallelism)
-        return _withdrawn(draft, driver, report, runs, wanted)
+        taken, policy = _withdrawn(draft, driver, report, runs, wanted), desired.autoscaler
+        withdrawn = policy is not None and policy.takes_back(draft.parallelism, wanted)
+        is_known = withdrawn or is_refused(draft)
+        return replace(taken, refusal=None, withdrawn=withdrawn) if taken.refusal and is_known else taken
     if (driver.asked_parallelism or started.spec.parallelism) == wanted:
         return _asked(draft, observation, driver, report, desired)
     if report is None or report.state is not DriverState.RUNNING or not report.rescales:
@@ -95,7 +99,8 @@ def _asked(
     occurrence = f"{driver.attempt}/{generation}/{asked_at}"  # an autoscaler asks without a new generation
     confirmed = report is not None and report.rescaling == wanted
     if not driver.asked_parallelism or (report is not None and confirmed and report.parallelism == wanted):
-        draft.section("attempt")["generation"] = generation
+        if not refuses_revision(draft):
+            draft.section("attempt")["generation"] = generation
         if driver.asked_parallelism and draft.previous_phase is Phase.RESCALING:
             message = f"the job runs with parallelism {wanted}: attempt {driver.attempt} was rescaled in place"
             draft.event(f"rescaled/{occurrence}", JobReason.RESCALED, message)

@@ -12,7 +12,12 @@ from enum import StrEnum
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, spec_of
 from kafkasparkjob_operator.decisions.checks.code import config_map_of
-from kafkasparkjob_operator.decisions.revisions.refusal import has_gone_back, is_refused, is_tried_again
+from kafkasparkjob_operator.decisions.revisions.refusal import (
+    has_gone_back,
+    is_refused,
+    is_tried_again,
+    refuses_rescale,
+)
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.resources.revisions import revision_of
 from kafkasparkjob_operator.status.status import TARGET, StatusDraft
@@ -56,7 +61,7 @@ def decide_target(
     kept, attempt = draft.section(TARGET), draft.section("attempt")
     if is_refused(draft):
         revision, parallelism = draft.refusal.get("backTo") or attempt.get(REVISION), draft.parallelism
-        parallelism = desired.spec.parallelism if has_gone_back(draft) else parallelism or desired.spec.parallelism
+        parallelism = (parallelism if refuses_rescale(draft) else 0) or desired.spec.parallelism
         wanted = _Wanted(revision=revision, parallelism=parallelism)
     else:
         wanted = _wanted(draft, observation, desired, settings)

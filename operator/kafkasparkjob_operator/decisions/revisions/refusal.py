@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.attempts import CODE_DIGEST, REVISION, started_generation
@@ -97,34 +98,43 @@ def cause_of_wait(standby: PodView, job: JobResource, *, late: bool) -> Cause | 
     return Cause(reason=reason, message=message)
 
 
-def _request(observation: Observation, desired: DesiredJob | None, *, back: bool) -> str:
+def _digest(asked: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def _again(desired: DesiredJob) -> list[object]:
+    """What asks for the same revision once more: ``restartNonce``, and ``upgrade``, which says how a change is made.
+
+    A default is the same as no value.
+    """
+    return [desired.restart_nonce, sorted(asdict(desired.upgrade).items() - asdict(UpgradePolicy()).items())]
+
+
+def _request(observation: Observation, desired: DesiredJob | None, *, back: bool, rescales: bool) -> str:
     """Digest of what asks for the refused change, next to its modules; empty where the resource is invalid.
 
-    ``restartNonce`` does, and ``upgrade``, which says how a change is made. A default is the same as no value. While
-    the attempt continues, the change is whatever that attempt does not run: a revision, a rescale, or a restore.
+    While the attempt continues, the change is whatever it does not run: a revision, a rescale, or a restore.
 
-    :param back: the job goes back. Then the revision is compared by its name, and a rescale does not ask for it.
+    :param back: the job goes back. Then the revision is compared by its name. :param rescales: no revision is refused.
     """
     if desired is None:
         return ""
-    chosen = asdict(desired.upgrade).items() - asdict(UpgradePolicy()).items()
-    asked: list[object] = [desired.restart_nonce, sorted(chosen)]
+    asked, spec = _again(desired), desired.spec
     if not back:
-        job, spec = observation.job, desired.spec
-        revision = revision_of(job.spec, desired, modules="").name(job.identity)
-        asked += [revision, spec.parallelism, spec.restore.nonce, desired.restart_policy.successor]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+        revision = revision_of(observation.job.spec, desired, modules="").name(observation.job.identity)
+        # A rescale does not ask for a refused revision.
+        parallelism = spec.parallelism if rescales else 0
+        asked += [revision, parallelism, spec.restore.nonce, desired.restart_policy.successor]
+    return _digest(asked)
 
 
 def _asks_again(draft: StatusDraft, observation: Observation, desired: DesiredJob) -> bool:
     """Whether the resource asks for another change than the refused change, or again for the refused revision."""
-    kept, back = draft.refusal, has_gone_back(draft)
-    if back and revision_name(observation, desired) != kept.get("revision"):
-        return True
+    kept = draft.refusal
+    if has_gone_back(draft):
+        return is_asked_again(draft, desired) or revision_name(observation, desired) != kept.get("revision")
     if _REQUEST in kept:
-        return bool(kept[_REQUEST] != _request(observation, desired, back=back))
-    if back:
-        return bool(kept.get(_NONCE, 0) != desired.restart_nonce)
+        return bool(kept[_REQUEST] != _request(observation, desired, back=False, rescales=refuses_rescale(draft)))
     return bool(kept.get("generation") != observation.job.generation)
 
 
@@ -135,7 +145,12 @@ def is_asked_again(draft: StatusDraft, desired: DesiredJob | None) -> bool:
 
     :param desired: of the resource; None where it is invalid.
     """
-    return has_gone_back(draft) and desired is not None and _is_another_request(draft.refusal, desired)
+    if desired is None or not has_gone_back(draft):
+        return False
+    kept = draft.refusal
+    if _REQUEST in kept:
+        return bool(kept[_REQUEST] != _digest(_again(desired)))
+    return bool(kept.get(_NONCE, 0) != desired.restart_nonce)
 
 
 def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | None, cause: Cause) -> None:
@@ -165,7 +180,9 @@ def refuse(draft: StatusDraft, observation: Observation, desired: DesiredJob | N
         entry = {
             "revision": revision, "generation": generation, "reason": cause.reason, "message": message,
             "code": observation.code, "time": format_time(draft.now), "backTo": cause.back_to,
-            _REQUEST: _request(observation, desired, back=bool(cause.back_to)),
+            _REQUEST: _request(
+                observation, desired, back=bool(cause.back_to), rescales=_is_that_of(attempt, revision)
+            ),
             _NONCE: 0 if desired is None else desired.restart_nonce,
         }  # fmt: skip
         draft.add_refusal({name: value for name, value in entry.items() if value})
@@ -233,7 +250,7 @@ def is_tried_again(draft: StatusDraft, observation: Observation, desired: Desire
     Then another attempt is needed, also for a default image, which starts none elsewhere (ADR 34).
     """
     attempt, last = draft.section("attempt"), draft.last_way_back
-    if has_gone_back(draft) or attempt.get("generation") == observation.job.generation:
+    if is_refused(draft) or attempt.get("generation") == observation.job.generation:
         return False
     if last.get("backTo") is None or last["backTo"] != attempt.get(REVISION):
         return False
@@ -263,6 +280,21 @@ def how_to_restart(draft: StatusDraft, job: JobKey) -> str:
         f"to keep revision {kept}, put its content into the resource: kubectl get configmap {kept} -n {job.namespace}"
         f" -o jsonpath='{{.data.{key}}}'; to try the refused revision {refusal.get('revision')} again: {command}"
     )
+
+
+def refuses_rescale(draft: StatusDraft) -> bool:
+    """Whether the refused change has the revision that runs: it is another parallelism, a restart or a restore."""
+    refusal = draft.refusal
+    return bool(refusal) and not has_gone_back(draft) and _is_that_of(draft.section("attempt"), refusal.get(REVISION))
+
+
+def refuses_revision(draft: StatusDraft) -> bool:
+    """Whether a revision is refused that a standby driver may still prepare. What runs is rescaled meanwhile."""
+    return is_refused(draft) and not has_gone_back(draft) and not refuses_rescale(draft)
+
+
+def _is_that_of(attempt: Mapping[str, Any], revision: object) -> bool:
+    return revision is None or attempt.get(REVISION) in {None, revision}
 
 
 def replaced_by_nothing(draft: StatusDraft) -> bool:

@@ -15,7 +15,15 @@ from typing import Any
 from kafkasparkjob_operator.clock import format_time, parse_time
 from kafkasparkjob_operator.decisions.attempts import REVISION, current_attempt, record_of, started_generation
 from kafkasparkjob_operator.decisions.endings import ORDERLY
-from kafkasparkjob_operator.decisions.revisions.refusal import FAILURES, OF_THE_POD, Cause, has_gone_back, is_refused
+from kafkasparkjob_operator.decisions.revisions.refusal import (
+    FAILURES,
+    OF_THE_POD,
+    Cause,
+    has_gone_back,
+    is_refused,
+    refuses_rescale,
+    replaced_by_nothing,
+)
 from kafkasparkjob_operator.identity import JobIdentity
 from kafkasparkjob_operator.observation.observation import AttemptRecord, Live, Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
@@ -38,6 +46,8 @@ IMAGE_SECONDS = 60.0
 """For which the kubelet refuses image or container of a new revision before the job goes back."""
 LAST_CHECKPOINT_SECONDS = 5
 """Grace period of a driver that is stopped for ``LastCheckpoint``."""
+_REQUESTS = frozenset({"restartNonce", "restore", "startFrom"})
+"""Of :data:`NO_PART`: what another attempt is needed for."""
 _OUTSIDE = OF_THE_OPERATOR | {
     str(JobReason.DRIVER_MISSING), str(JobReason.DRIVER_KILLED), str(JobReason.EXECUTORS_PENDING),
     str(JobReason.CHECKPOINT_STALLED), str(JobReason.NOT_RECOVERED), "Evicted", "NodeLost", "NodeShutdown",
@@ -193,18 +203,21 @@ def aborted_drain(draft: StatusDraft, job: JobIdentity, desired: DesiredJob | No
 def way_back(
     draft: StatusDraft, observation: Observation, live: Live, settings: JobSettings
 ) -> tuple[AttemptRecord, DesiredJob] | None:
-    """The revision that the job has gone back to, with the requests and policies of the resource.
+    """What an attempt runs while a change is refused: a revision that worked, with the policies of the resource.
 
-    Called where the next attempt is decided.
+    A job that has gone back has the resource's requests, too. Else they are a part of the refused change. Called where
+    the next attempt is decided.
 
-    :returns: None where the job has not gone back, or where that revision is gone.
+    :returns: None where no change is refused, or the revision is gone.
     """
-    kept = _kept_revision(draft, observation, live) if has_gone_back(draft) else None
+    kept = _kept_revision(draft, observation, live) if replaced_by_nothing(draft) else None
     if kept is None:
         return None
-    job = observation.job
-    own = {name: value for name, value in kept.spec.items() if name not in NO_PART}
-    spec = {**own, **{name: job.spec[name] for name in NO_PART if name in job.spec}}
+    job, named = observation.job, NO_PART if has_gone_back(draft) else NO_PART - _REQUESTS
+    own = {name: value for name, value in kept.spec.items() if name not in named}
+    spec = {**own, **{name: job.spec[name] for name in named if name in job.spec}}
+    if refuses_rescale(draft) and draft.parallelism:
+        spec["parallelism"] = draft.parallelism
     try:
         desired = accepted_job(spec, job=job.identity, settings=settings, recorded_image=kept.default_image)
     except ConfigurationError:
@@ -219,19 +232,21 @@ def spec_to_run(
     look: Callable[[], Live],
     settings: JobSettings,
 ) -> DesiredJob | None:
-    """The spec of the resource, or that of :func:`way_back` where the job has gone back.
+    """The spec of the resource, or that of :func:`way_back` where a revision is refused.
+
+    A refused rescale has the revision that runs.
 
     :param desired: of the resource; None where it is invalid.
     :returns: None where the resource is invalid, or where the revision is gone.
     """
-    if desired is None or not has_gone_back(draft):
+    if desired is None or not replaced_by_nothing(draft) or refuses_rescale(draft):
         return desired
     choice = way_back(draft, observation, look(), settings)
     return None if choice is None else choice[1]
 
 
 def _kept_revision(draft: StatusDraft, observation: Observation, live: Live) -> AttemptRecord | None:
-    """The revision to go back to: the stable revision, or that of the last attempt, which may never become stable."""
+    """The revision that worked: the stable revision, or that of the last attempt, which may never become stable."""
     stable, revision, back_to = draft.section(STABLE), live.stable, draft.refusal.get("backTo")
     if revision is not None and back_to == stable.get(REVISION):
         return AttemptRecord(
@@ -239,7 +254,10 @@ def _kept_revision(draft: StatusDraft, observation: Observation, live: Live) -> 
             default_image=revision.image, code=revision.modules,
         )  # fmt: skip
     record = record_of(live, current_attempt(observation), observation.job.identity.uid)
-    return record if record is not None and record.revision == back_to else None
+    if record is None or not has_gone_back(draft):
+        generation = draft.section("attempt").get("generation")
+        return None if record is None else replace(record, generation=generation or record.generation)
+    return record if record.revision == back_to else None
 
 
 def _failure(draft: StatusDraft, driver: PodView | None, *, enough: int) -> Cause | None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.demand import Demand, useful
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.history import History
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.room import UNLIMITED, Room
+from kafkasparkjob_operator.status.phases import WITHDRAW_SECONDS
 from kafkasparkjob_operator.status.scaling_reason import ScalingReason
 from kafkasparkjob_operator.workload import Autoscaler
 from sparkapp.model.report import PartitionLoad
@@ -47,6 +48,7 @@ class Situation:
     :param missing: why executors are missing; empty where none is. :param refused: Kubernetes refuses them.
     :param fits: the parallelism that the running executors have room for.
     :param running_since: when the attempt began to run.
+    :param withheld: ``wanted`` is refused. :param withdrawn: its request is taken back: it has found no room.
     :param places: for subtasks, where the number of executors is fixed; 0 for any number.
     :param room: that quotas leave; None where it was not asked.
     :param max_rate: records a second of a partition that the spec allows; 0 for any number.
@@ -60,6 +62,8 @@ class Situation:
     missing: str = ""
     refused: bool = False
     fits: int = 0
+    withheld: bool = False
+    withdrawn: bool = False
     running_since: datetime | None = None
     max_rate: int = 0
     places: int = 0
@@ -90,6 +94,9 @@ def decide(policy: Autoscaler, situation: Situation, history: History, now: date
     """Called by the state machine for each plan of a job that runs with ``spec.autoscaler``."""
     if history.of_spec != situation.of_spec:
         history = History(of_spec=situation.of_spec, rescale_seconds=history.rescale_seconds)
+    if situation.withheld:
+        message = f"parallelism {situation.wanted} is refused: condition Stalled has the cause"
+        return Verdict(history=history.without_wishes(), reason=ScalingReason.REFUSED, message=message)
     if situation.runs != situation.wanted or (history.under_way and situation.missing):
         return _under_way(situation, history.without_wishes(), now)
     if history.under_way and history.since is not None:
@@ -113,9 +120,12 @@ def _under_way(situation: Situation, history: History, now: datetime) -> Verdict
     """A decision waits for its effect, or for room until it is taken back."""
     limit = ROOM_SECONDS if situation.in_place else ROOM_AFTER_RESTART_SECONDS
     limit = REFUSED_SECONDS if situation.refused else limit
-    tried, since = history.parallelism, history.since if history.under_way else None
-    if situation.missing and 0 < history.before < tried and since is not None and _age(since, now) >= limit:
-        fits = max(history.before, min(situation.fits, tried - 1))
+    tried, before, since = history.parallelism, history.before, history.since if history.under_way else None
+    late = situation.missing and since is not None and _age(since, now) >= limit
+    if situation.withdrawn:  # also what a person has asked for
+        late, limit, tried, before = True, WITHDRAW_SECONDS, situation.wanted, situation.runs
+    if late and 0 < before < tried:
+        fits = max(before, min(situation.fits, tried - 1))
         message = (
             f"parallelism {tried} has found no room within {limit:.0f} s, and the job gets parallelism {fits}"
             f"{situation.missing}"

@@ -17,6 +17,7 @@ from kafkasparkjob_operator.decisions.lifecycle.autoscaling.demand import Demand
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.history import body_of, history_of
 from kafkasparkjob_operator.decisions.lifecycle.autoscaling.room import UNLIMITED, Room, room_of
 from kafkasparkjob_operator.decisions.plan import Action
+from kafkasparkjob_operator.decisions.revisions.refusal import refuses_rescale, refuses_revision
 from kafkasparkjob_operator.observation.observation import Observation
 from kafkasparkjob_operator.observation.pod_view import PodView
 from kafkasparkjob_operator.observation.quota_view import QuotaRow
@@ -38,9 +39,21 @@ _BLOCKS = frozenset(
 """Findings of a job that needs more, and that more subtasks do not help, or that gets none."""
 
 
-def rescale_due(draft: StatusDraft, driver: PodView, report: Report | None, desired: DesiredJob) -> bool:
-    """Whether a decision is to be carried out, or has just been. The attempt may run the resource's generation."""
-    if desired.autoscaler is None or report is None or report.state is not DriverState.RUNNING:
+def rescale_due(
+    draft: StatusDraft, driver: PodView, report: Report | None, desired: DesiredJob, *, current: bool
+) -> bool:
+    """Whether the attempt may have to change: for the resource's generation, or for its parallelism alone.
+
+    A decision has no generation of its own. While a revision is refused, the attempt has no other change.
+
+    :param desired: what is to run. :param current: the attempt runs the resource's generation.
+    """
+    refuses = refuses_revision(draft)
+    if not (current or refuses):
+        return True
+    if desired.autoscaler is None and not refuses:
+        return False
+    if report is None or report.state is not DriverState.RUNNING:
         return False
     wanted = desired.spec.parallelism
     is_shown = draft.previous_phase is Phase.RESCALING
@@ -70,12 +83,13 @@ def autoscale(
     desired: DesiredJob | None,
     *,
     of_spec: int,
+    withdrawn: bool = False,
 ) -> Scaling:
     """Judges the load of the attempt, and decides. Called by the state machine while its driver is alive.
 
     :param executors: of the attempt, which are counted.
-    :param desired: with the parallelism that the job is to have; None where the spec is invalid.
-    :param of_spec: ``spec.parallelism`` of the resource.
+    :param desired: what is to run; None where the spec is invalid.
+    :param of_spec: ``spec.parallelism`` of the resource. :param withdrawn: its growth has found no room.
     """
     if desired is None:
         return Scaling()
@@ -99,7 +113,8 @@ def autoscale(
     running = draft.section("executors").get("running", 0)
     situation = Situation(
         demand=demand, runs=runs, wanted=spec.parallelism, of_spec=of_spec, in_place=report.rescales,
-        missing=missing.cause, refused=missing.refused,
+        missing=missing.cause, refused=missing.refused, withdrawn=withdrawn,
+        withheld=refuses_rescale(draft) and runs != spec.parallelism,
         fits=running * desired.workload.executor_cores, room=_room(desired, observation.quotas, running),
         running_since=parse_time(draft.section("attempt").get("runningSince")),
         max_rate=spec.source.max_rate_per_partition, places=desired.places,

@@ -9,6 +9,7 @@ import pytest
 from sparkapp.model import names
 from sparkapp.model.report import Termination
 from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY, OperatorFixture
+from tests.support.kubernetes.revision_steps import CODE, put_code
 
 OLD, NEW = "kafkaspark/sparkapp:1", "kafkaspark/sparkapp:2"
 CRASHED = replace(FAILED, reason="TransformFailed", message="division by zero")
@@ -186,3 +187,26 @@ async def test_a_suspended_job_keeps_neither() -> None:
     ends(operator, 1, DRAINED)
     await operator.settle()
     assert (operator.drivers, operator.status["state"]) == ([], "Suspended")
+
+
+async def test_an_attempt_that_dies_while_modules_are_refused_keeps_its_own() -> None:
+    operator = OperatorFixture(upgrade={"strategy": "BlueGreen"}, transform=CODE)
+    put_code(operator, "good")
+    await operator.run()
+    operator.kubernetes.add_executor(KEY, 1)
+    put_code(operator, "bad")
+    await operator.settle()
+    operator.kubernetes.pod_runs("orders-2-driver")
+    operator.driver_ends(2, FATAL)
+    await operator.settle()
+    assert operator.ready["reason"] == "RevisionRefused"
+    ends(operator, 1, FAILED)
+    for _ in range(3):
+        await operator.settle()
+        operator.wait(11)
+        operator.kubernetes.kubelet()
+    number = operator.status["attempt"]["id"]
+    assert (number, operator.drivers) == (3, ["orders-3-driver"])
+    volumes = pod_of(operator, number)["spec"]["volumes"]  # type: ignore[index]
+    name = next(each["configMap"]["name"] for each in volumes if each["name"] == "code")
+    assert operator.kubernetes.objects["ConfigMap", KEY.namespace, name]["data"]["a.py"] == "good"

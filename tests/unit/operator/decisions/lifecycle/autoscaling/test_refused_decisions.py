@@ -1,4 +1,4 @@
-"""A decision of the autoscaler whose standby driver fails: it is refused, and tried again as any other change."""
+"""The autoscaler and refusals: of a decision whose standby driver fails, and of a revision while the job is scaled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from kafkasparkjob_operator.clock import format_time
 from kafkasparkjob_operator.decisions.standby import STANDBY_AGAIN_SECONDS
 from sparkapp.model import names
-from tests.support.kubernetes.operator_fixture import FAILED, FATAL, KEY
-from tests.support.kubernetes.scaled_job import MORE, Job
+from tests.support.kubernetes.operator_fixture import DRAINED, FAILED, FATAL, KEY
+from tests.support.kubernetes.revision_steps import NEW, runs_old_image
+from tests.support.kubernetes.scaled_job import CALM, MORE, POLICY, Job
 
 HOWS: tuple[dict[str, Any], ...] = (
     {"restartPolicy": {"successor": "BeforeStop"}},
@@ -118,3 +119,146 @@ async def test_an_edit_that_asks_for_nothing_else_tries_nothing_again(
         await job.sees(MORE, 11)
     assert (job.fixture.kubernetes.driver_attempts == [1, 2, 3]) is again
     assert (job.fixture.refusal == {}) is again
+
+
+async def refused_revision(how: dict[str, Any], *, in_place: bool = True) -> Job:
+    """Attempt 1 runs with two subtasks, and the image of the new revision cannot be pulled."""
+    job = await Job(in_place=in_place, **how).start()
+    for number in (1, 2):
+        job.fixture.kubernetes.add_executor(KEY, 1, number)
+    await job.sees(CALM, 60)
+    job.fixture.kubernetes.edit_job(KEY, **NEW)
+    await job.sees(CALM, 1)
+    cannot_be_pulled(job)
+    await job.sees(CALM, 1)
+    assert job.fixture.ready["reason"] == "RevisionRefused"
+    return job
+
+
+def cannot_be_pulled(job: Job) -> None:
+    """Of each standby driver."""
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    for name in job.fixture.drivers[1:]:
+        pod = job.fixture.kubernetes.objects["Pod", KEY.namespace, name]
+        pod["spec"]["nodeName"] = "node"
+        pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": names.DRIVER_CONTAINER, "state": waiting}]}
+
+
+@PREPARED
+async def test_the_autoscaler_scales_what_runs_while_a_revision_is_refused(how: dict[str, Any]) -> None:
+    job = await refused_revision(how)
+    refused = job.fixture.refusal
+    await job.sees(MORE, 60)
+    await job.sees(MORE, 30)
+    assert job.asked == "8"
+    assert job.fixture.status["target"]["parallelism"] == 8
+    cannot_be_pulled(job)
+    await job.follows(8)
+    cannot_be_pulled(job)
+    await job.sees(MORE, 1, rescaling=8)
+    assert job.fixture.status["parallelism"] == 8
+    assert (job.scaling["reason"], job.events) == ("Stabilizing", ["ScalingUp"])
+    assert job.fixture.ready["reason"] == "RevisionRefused"
+    assert job.fixture.refusal == refused, "it stands, and nothing of it was tried again"
+    assert job.fixture.status["attempt"]["generation"] == 1
+
+
+@PREPARED
+async def test_a_refused_revision_follows_when_its_image_exists(how: dict[str, Any]) -> None:
+    job = await refused_revision(how)
+    await job.sees(MORE, 60)
+    await job.sees(MORE, 30)
+    await job.follows(8)
+    last = job.fixture.kubernetes.driver_attempts[-1]
+    job.fixture.kubernetes.pod_runs(names.driver_pod(KEY.name, last))
+    await job.sees(MORE, 1, rescaling=8)
+    job.fixture.kubernetes.set_data(KEY, names.report_config_map(KEY.name), names.PREPARED_KEY, str(last))
+    await job.fixture.settle()
+    assert job.fixture.status["attempt"]["stopReason"] == "SpecChange"
+
+
+@PREPARED
+async def test_kubectl_scale_works_while_a_revision_is_refused(how: dict[str, Any]) -> None:
+    job = await refused_revision(how)
+    job.fixture.kubernetes.edit_job(KEY, parallelism=4, autoscaler=None)
+    await job.sees(CALM, 1)
+    cannot_be_pulled(job)
+    await job.sees(CALM, 1)
+    assert job.asked == "4"
+    job.runs = 4
+    await job.sees(CALM, 1, rescaling=4)
+    assert job.fixture.status["parallelism"] == 4
+    assert job.fixture.refusal["reason"] == "ImagePullBackOff"
+
+
+async def test_an_attempt_that_cannot_rescale_in_place_is_replaced_by_its_revision() -> None:
+    job = await refused_revision({"restartPolicy": {"successor": "BeforeStop"}}, in_place=False)
+    await job.sees(MORE, 60)
+    await job.sees(MORE, 30)
+    assert job.fixture.status["attempt"]["stopReason"] == "Rescale"
+    job.fixture.checkpoint(1, 11, drained=True)
+    job.fixture.driver_ends(1, DRAINED)
+    for pod in job.fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        job.fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    for _ in range(3):
+        job.fixture.kubernetes.kubelet()
+        await job.fixture.settle()
+    number = job.fixture.status["attempt"]["id"]
+    assert (number, job.fixture.status["parallelism"]) == (3, 8)
+    assert runs_old_image(job.fixture, number)
+    assert job.fixture.status["attempt"]["generation"] == 1
+    assert job.fixture.refusal["reason"] == "ImagePullBackOff"
+
+
+async def test_a_growth_by_hand_without_room_is_the_autoscalers() -> None:
+    job = await Job().start()
+    for number in (1, 2):
+        job.fixture.kubernetes.add_executor(KEY, 1, number)
+    await job.sees(CALM, 60)
+    job.fixture.kubernetes.edit_job(KEY, parallelism=6)
+    await job.sees(CALM)
+    for _ in range(12):
+        await job.sees(CALM, 60, rescaling=int(job.asked or 0), executors_refused="exceeded quota")
+    assert job.asked == "2"
+    for _ in range(4):
+        await job.sees(CALM, 30, rescaling=2)
+    assert job.scaling["reason"] == "Balanced", "the autoscaler continues from what runs"
+    assert (job.scaling["noRoomParallelism"], job.scaling["parallelism"]) == (3, 2)
+    assert job.events == ["ScalingBlocked"]
+    assert job.fixture.refusal == {}
+    assert (job.fixture.ready["status"], job.fixture.ready["reason"]) == ("True", "Running")
+
+
+async def test_a_growth_that_names_no_cause_is_not_asked_for_again_and_again() -> None:
+    job = await Job().start()
+    await job.sees(MORE, 60)
+    await job.sees(MORE, 30)
+    asked = []
+    for _ in range(30):
+        await job.sees(MORE, 60, rescaling=int(job.asked or 0))
+        asked.append(job.asked)
+    assert asked == ["8"] * 9 + ["2"] * 21
+    assert "refused" not in job.fixture.status
+    assert job.scaling["reason"] == "NoRoom"
+
+
+async def test_an_autoscaler_that_only_tells_refuses_a_growth_by_hand_without_room() -> None:
+    job = await Job(autoscaler={**POLICY, "dryRun": True}).start()
+    job.fixture.kubernetes.edit_job(KEY, parallelism=6)
+    await job.sees(CALM)
+    for _ in range(12):
+        await job.sees(CALM, 60, rescaling=6)
+    await job.sees(CALM, 60, rescaling=2)
+    assert job.fixture.refusal["reason"] == "RescaleWithdrawn"
+    assert job.scaling["reason"] == "Refused", "and not Rescaling"
+    assert "parallelism 6 is refused" in job.scaling["message"]
+    assert "parallelism" not in job.scaling
+
+
+@PREPARED
+async def test_the_finding_of_a_refused_decision_claims_no_change(how: dict[str, Any]) -> None:
+    job = await grown(how, FATAL)
+    await job.sees(MORE, 30)
+    assert job.scaling["reason"] == "Refused"
+    assert "parallelism 8 is refused" in job.scaling["message"]
+    assert "effectiveSince" not in job.scaling
