@@ -12,6 +12,7 @@ from sparkapp.model.errors import SchemaUnusable
 JsonSchema: TypeAlias = Any
 """A schema as parsed JSON: an object, or a boolean."""
 _CHOICES = ("oneOf", "anyOf", "allOf")
+CHOICES = frozenset(_CHOICES)
 _ASSERTIONS = frozenset({"properties", "required", "items", "additionalProperties", "enum", "const", "$ref", *_CHOICES})
 """Keywords that a schema with a choice cannot have; the others judge a value alone, or say nothing about it."""
 _MAX_HOPS = 100

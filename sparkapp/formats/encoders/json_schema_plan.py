@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkapp.formats.encoders.json_plan import json_plan
 from sparkapp.formats.encoders.plan import MAX_DEPTH, Node, Unfit, inner_path, spark_name
-from sparkapp.formats.json_schemas import JsonSchema, Schemas, Shown
+from sparkapp.formats.json_schemas import CHOICES, JsonSchema, Schemas, Shown
 
 _LEFT_OUT, _WRITTEN, _REFUSED = -1, 0, -2
 """What becomes of a null, as ``ext/encode/json.c`` reads it."""
@@ -22,6 +22,10 @@ _FINITE = 0
 _TEXTS = (pa.string(), pa.large_string())
 _CASTS = {"string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 _FORMS = {"date": "DATE", "date-time": "TIMESTAMP"}
+_SYMBOLS: Mapping[type, str] = {
+    str: "string", bool: "boolean", int: "number", float: "number", type(None): "null", dict: "object", list: "array",
+}  # fmt: skip
+"""The type of a value of an ``enum``. A whole number is one of a column with a fraction, too."""
 
 
 def json_schema_plan(schemas: Schemas, kind: pa.DataType, path: str) -> Node:
@@ -47,13 +51,14 @@ class _Planner:
             return node
         if at.schema is False:
             raise Unfit(f"column {path or 'value'} is there, and the schema allows none", "leave it out of the result")
-        branches = self._schemas.branches(at)
-        if branches:
-            return self._of_branches(branches, node, kind, path, depth)
+        # First the type, also beside a choice: what no value of the column can meet is not judged.
         types = _types(at.schema)
         name = "null" if kind == pa.null() else self._type_of(kind, types, at.schema)
         if name is None or (types and name not in types):
             raise self._unfit(at.schema, types, kind, path)
+        branches = self._schemas.branches(at)
+        if branches:
+            return self._of_branches(branches, node, kind, path, depth)
         if name == "object":
             return self._object(at, node, kind, path, depth)
         if isinstance(kind, pa.ListType | pa.LargeListType):
@@ -67,11 +72,11 @@ class _Planner:
         at = self._schemas.resolved(at)
         if isinstance(at.schema, bool):
             return at.schema
-        branches = self._schemas.branches(at)
-        if branches:
-            return any(self.takes_null(branch) for branch in branches)
         types, symbols = _types(at.schema), _symbols(at.schema)
-        return (not types or "null" in types) and (symbols is None or None in symbols)
+        if (types and "null" not in types) or (symbols is not None and None not in symbols):
+            return False
+        branches = self._schemas.branches(at)
+        return not branches or any(self.takes_null(branch) for branch in branches)
 
     def _of_branches(self, branches: list[Shown], node: Node, kind: pa.DataType, path: str, depth: int) -> Node:
         """The plan of what any branch takes. A ``oneOf`` is judged as an ``anyOf``: what two branches share depends on
@@ -201,9 +206,13 @@ def _types(schema: JsonSchema) -> tuple[str, ...]:
     if isinstance(schema, bool):
         return ()
     given = schema.get("type")
-    if given is None:
-        return ("object",) if "properties" in schema or "required" in schema else ()
-    return (given,) if isinstance(given, str) else tuple(given)
+    if given is not None:
+        return (given,) if isinstance(given, str) else tuple(given)
+    symbols = _symbols(schema)
+    if symbols is not None:
+        return tuple(dict.fromkeys(_SYMBOLS[type(symbol)] for symbol in symbols))
+    is_object = ("properties" in schema or "required" in schema) and not CHOICES & set(schema)
+    return ("object",) if is_object else ()
 
 
 def _symbols(schema: Mapping[str, Any]) -> list[Any] | None:

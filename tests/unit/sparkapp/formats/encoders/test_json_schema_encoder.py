@@ -250,3 +250,42 @@ def test_a_schema_within_itself_takes_columns_of_any_depth() -> None:
         kind = pa.struct([("t", kind)])
     with pytest.raises(Unfit, match="which JSON cannot have"):
         json_schema_plan(schemas(tree), kind, "")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"oneOf": [A, B]},
+        {"type": "string", "oneOf": [A, B]},
+        {"type": "string", "anyOf": [{"minLength": 3}, {"pattern": "^a"}]},
+        {"enum": ["A", "B"]},
+        A,
+    ],
+)
+def test_a_column_of_another_type_than_the_texts_of_a_choice_is_refused(inner: Any) -> None:
+    with pytest.raises(Unfit, match="column n is BIGINT, and the schema has"):
+        encoded(properties(n=inner), pa.array([{"n": 5}]))
+
+
+def test_a_type_beside_a_choice_takes_no_null_that_it_does_not_name() -> None:
+    schema = properties("n", n={"type": "string", "anyOf": [{"minLength": 3}, {"pattern": "^a"}]})
+    with pytest.raises(_kafka_arrow.Unencodable) as caught:
+        encoded(schema, pa.array([{"n": "abc"}, {"n": None}]))
+    assert caught.value.args == (1, "n", "null")
+
+
+@pytest.mark.parametrize("other", [
+    {"type": "array", "prefixItems": [{"type": "number"}]},
+    {"type": "object", "allOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {}]},
+])  # fmt: skip
+def test_a_branch_of_another_type_is_not_judged(other: Any) -> None:
+    choice = properties(n={"anyOf": [{"enum": ["A"]}, other]})
+    assert encoded(choice, pa.array([{"n": "A"}])) == [{"n": "A"}]
+    required = properties("n", n={"anyOf": [{"enum": ["A", None]}, other]})
+    assert encoded(required, pa.array([{"n": "A"}, {"n": None}])) == [{"n": "A"}, {"n": None}]
+
+
+def test_numbers_of_an_enum_are_numbers_of_every_column() -> None:
+    for kind in (pa.int8(), pa.float64(), pa.decimal128(3, 0)):
+        assert encoded(properties(n={"enum": [1, None]}), pa.array([{"n": 1}], pa.struct([("n", kind)]))) == [{"n": 1}]
