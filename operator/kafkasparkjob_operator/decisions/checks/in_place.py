@@ -63,10 +63,13 @@ def rescale_in_place(
     is_other = is_tried_again(draft, observation, desired)
     if started is None or scaled is None or is_other or not scaled.same_application(desired):
         return None
-    if _is_withdrawn(draft) or _has_no_room(draft, driver, report, wanted):
+    policy = desired.autoscaler
+    withdrawn = policy is not None and policy.takes_back(draft.parallelism, wanted)
+    # A request that nothing would remember as taken back stays: the next plan would ask again.
+    may_refuse = withdrawn or not is_refused(draft)
+    if _is_withdrawn(draft) or (may_refuse and _has_no_room(draft, driver, report, wanted)):
         runs = spec_of(live, driver.attempt, job.identity, settings, parallelism=draft.parallelism)
-        taken, policy = _withdrawn(draft, driver, report, runs, wanted), desired.autoscaler
-        withdrawn = policy is not None and policy.takes_back(draft.parallelism, wanted)
+        taken = _withdrawn(draft, driver, report, runs, wanted)
         is_known = withdrawn or is_refused(draft)
         return replace(taken, refusal=None, withdrawn=withdrawn) if taken.refusal and is_known else taken
     if (driver.asked_parallelism or started.spec.parallelism) == wanted:

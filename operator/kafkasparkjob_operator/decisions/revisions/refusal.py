@@ -294,12 +294,16 @@ def refuses_revision(draft: StatusDraft) -> bool:
 
 
 def _is_that_of(attempt: Mapping[str, Any], revision: object) -> bool:
-    return revision is None or attempt.get(REVISION) in {None, revision}
+    return attempt.get(REVISION) in {None, revision}  # without a name it is another: its modules do not exist
 
 
 def replaced_by_nothing(draft: StatusDraft) -> bool:
-    """Whether the next attempt has the spec of the attempt that ended: the change is refused, and that spec worked."""
+    """Whether what runs stays, or is what the next attempt runs: the change is refused, and that spec worked.
+
+    Failures say nothing against it while an attempt runs, nor where that was stopped or drained.
+    """
     attempt, failure = draft.section("attempt"), draft.section("lastFailure")
-    fatal = failure.get("fatal") is True and failure.get("attempt") == attempt.get("id")
+    failed = failure.get("attempt") == attempt.get("id")
     failures = int(draft.section("restarts").get("consecutiveFailures", 0))
-    return has_gone_back(draft) or (is_refused(draft) and not fatal and failures < FAILURES)
+    works = not failed or (failure.get("fatal") is not True and failures < FAILURES)
+    return has_gone_back(draft) or (is_refused(draft) and works)

@@ -262,3 +262,68 @@ async def test_the_finding_of_a_refused_decision_claims_no_change(how: dict[str,
     assert job.scaling["reason"] == "Refused"
     assert "parallelism 8 is refused" in job.scaling["message"]
     assert "effectiveSince" not in job.scaling
+
+
+def failed_three_times(job: Job) -> None:
+    """Before the attempt that works: its failures are forgotten after ``resetAfterSeconds``."""
+    status = job.fixture.kubernetes.job(KEY)["status"]
+    status["restarts"] = {
+        **status.get("restarts", {}),
+        "consecutiveFailures": 3,
+        "total": 3,
+        "lastReason": "KafkaUnavailable",
+    }
+
+
+@PREPARED
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_earlier_failures_do_not_let_a_refused_revision_replace_what_works(
+    how: dict[str, Any], by_hand: bool
+) -> None:
+    job = await refused_revision(how)
+    failed_three_times(job)
+    if by_hand:
+        job.fixture.kubernetes.edit_job(KEY, parallelism=4, autoscaler=None)
+    for seconds in (60, 30):
+        await job.sees(CALM if by_hand else MORE, seconds)
+    assert "stopReason" not in job.fixture.status["attempt"]
+    assert job.asked == ("4" if by_hand else "8")
+
+
+async def test_earlier_failures_do_not_start_a_refused_revision_behind_a_rescale() -> None:
+    job = await refused_revision({"restartPolicy": {"successor": "BeforeStop"}}, in_place=False)
+    failed_three_times(job)
+    await job.sees(MORE, 60)
+    await job.sees(MORE, 30)
+    assert job.fixture.status["attempt"]["stopReason"] == "Rescale"
+    job.fixture.checkpoint(1, 11, drained=True)
+    job.fixture.driver_ends(1, DRAINED)
+    for pod in job.fixture.kubernetes.pods(KEY, names.ROLE_EXECUTOR):
+        job.fixture.kubernetes.remove(("Pod", KEY.namespace, pod["metadata"]["name"]))
+    for _ in range(3):
+        job.fixture.kubernetes.kubelet()
+        await job.fixture.settle()
+    assert runs_old_image(job.fixture, job.fixture.status["attempt"]["id"])
+
+
+@PREPARED
+async def test_a_growth_without_room_while_a_revision_is_refused_waits(how: dict[str, Any]) -> None:
+    job = await refused_revision(how)
+    job.fixture.kubernetes.edit_job(KEY, parallelism=6, autoscaler=None)
+    for _ in range(40):
+        await job.sees(CALM, 60, rescaling=int(job.asked or 0), executors_refused="exceeded quota")
+        cannot_be_pulled(job)
+    assert job.fixture.kubernetes.events().count("RescaleStarted") == 1
+
+
+async def test_what_runs_is_scaled_while_modules_are_missing() -> None:
+    job = await Job().start()
+    for number in (1, 2):
+        job.fixture.kubernetes.add_executor(KEY, 1, number)
+    await job.sees(CALM, 60)
+    job.fixture.kubernetes.edit_job(KEY, transform={"arrow": {"function": "a:b", "configMapRef": {"name": "code"}}})
+    await job.sees(CALM, 1)
+    assert job.fixture.refusal["reason"] == "CodeMissing"
+    for seconds in (60, 30, 30):
+        await job.sees(MORE, seconds)
+    assert job.asked == "8"
