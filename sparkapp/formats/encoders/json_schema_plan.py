@@ -51,7 +51,7 @@ class _Planner:
             return node
         if at.schema is False:
             raise Unfit(f"column {path or 'value'} is there, and the schema allows none", "leave it out of the result")
-        # First the type, also beside a choice: what no value of the column can meet is not judged.
+        # The type comes first, also next to a choice: what no value of the column can meet is not judged.
         types = _types(at.schema)
         name = "null" if kind == pa.null() else self._type_of(kind, types, at.schema)
         if name is None or (types and name not in types):
