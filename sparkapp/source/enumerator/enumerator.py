@@ -236,7 +236,7 @@ class KafkaSourceEnumerator:
         :returns: the error that ends the attempt. It names both offsets where the log begins behind the plan, and is
             not fatal where the job skips lost records.
         """
-        return self._lost.explain(error, self._positions.completed, self._positions.stops)
+        return self._lost.explain(error, self._positions.reached, self._positions.stops)
 
     def _restore(
         self,
@@ -246,7 +246,8 @@ class KafkaSourceEnumerator:
     ) -> None:
         """Places the partitions of a start from a checkpoint, with the stops that still hold.
 
-        Topics that were recreated are read from their beginning; the previous topic's stops mean nothing.
+        Topics that were recreated are read from their beginning, all their partitions; the previous topic's stops mean
+        nothing.
         """
         kept = self._discovery.still_subscribed(restored)
         kept_topics = {partition.topic for partition in kept}

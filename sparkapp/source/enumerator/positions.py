@@ -34,17 +34,24 @@ class Positions:
         return found
 
     @property
+    def reached(self) -> dict[TopicPartition, int]:
+        """Where the next attempt resumes: :attr:`completed`, or what subtasks have committed by themselves since."""
+        # A report of commits replaces the whole mapping and never changes it.
+        ahead = self.ahead
+        return {each: max(offset, ahead.get(each, offset)) for each, offset in self.completed.items()}
+
+    @property
     def pending(self) -> dict[TopicPartition, int] | None:
         """Records between the completed offsets and the last known ends; None before the first look (case S26).
 
         What subtasks have committed by themselves does not count.
         """
-        # A look replaces the whole mapping and never changes it, and so does a report of commits.
-        ends, ahead = self._ends, self.ahead
+        # A look replaces the whole mapping and never changes it.
+        ends = self._ends
         if ends is None:
             return None
-        offsets = self.completed
-        return {each: max(0, end - max(offsets.get(each, end), ahead.get(each, 0))) for each, end in ends.items()}
+        offsets = self.reached
+        return {each: max(0, end - offsets.get(each, end)) for each, end in ends.items()}
 
     @property
     def ends(self) -> Mapping[TopicPartition, int] | None:
