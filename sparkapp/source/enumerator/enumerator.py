@@ -268,7 +268,9 @@ class KafkaSourceEnumerator:
         self._begin_again(recreated)
         unknown = sorted(found - set(kept))
         if self._options.is_bounded and stops is not None:
-            unknown = self._discovery.newly_named(unknown, {partition.topic for partition in restored})
+            again = [partition for partition in unknown if partition.topic in recreated]
+            others = [partition for partition in unknown if partition.topic not in recreated]
+            unknown = again + self._discovery.newly_named(others, {partition.topic for partition in restored})
         positions.next |= self._cluster.earliest(unknown)
         if unknown and restored:
             self._discovery.warn_added(unknown)
