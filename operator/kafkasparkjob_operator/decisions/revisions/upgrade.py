@@ -254,10 +254,11 @@ def _kept_revision(draft: StatusDraft, observation: Observation, live: Live) -> 
             default_image=revision.image, code=revision.modules,
         )  # fmt: skip
     record = record_of(live, current_attempt(observation), observation.job.identity.uid)
-    if record is None or not has_gone_back(draft):
-        generation = draft.section("attempt").get("generation")
-        return None if record is None else replace(record, generation=generation or record.generation)
-    return record if record.revision == back_to else None
+    if record is None:
+        return None
+    if has_gone_back(draft):
+        return record if record.revision == back_to else None
+    return replace(record, generation=draft.section("attempt").get("generation") or record.generation)
 
 
 def _failure(draft: StatusDraft, driver: PodView | None, *, enough: int) -> Cause | None:
