@@ -66,7 +66,7 @@ class ClusterView(Protocol):
     def records_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundRecord]:
         """The first record of a time or later; partitions without such a record are absent.
 
-        It is a place in the log, whoever may read the record: it may be behind an open transaction, or in it.
+        It is an offset in the log: the record may be of an open transaction, or behind it.
 
         :param times: milliseconds since 1970, a partition.
         """
